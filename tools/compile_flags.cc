@@ -134,10 +134,6 @@ llvm::Expected<CompileRequest> MakeCompileRequest(const CompileFlags& f) {
   // A card hands an update by rows to the host.
   r.compile.update_by_rows = r.target.IsOne();
   ACT_CHECK_OK(CheckState(f.optimizer, r.choices.quantized_state ? StateFormat::k8Bit : r.compile.state));
-  const bool on_cpu = r.target.IsOne() && r.target.kinds.front() == TargetKind::kCpu;
-  if ((r.compile.state != StateFormat::kFloat32 || r.choices.quantized_state) && !on_cpu)
-    return MakeError("--optimizer-state", "state of " + f.optimizer_state + " is updated on the CPU alone",
-                     "give --target=cpu or --optimizer-state=f32");
   r.compile.target = r.target.kinds.front();
   for (const auto* file : {&f.report_json, &f.report_html})
     if (!file->empty() && !r.target.IsOne())

@@ -30,7 +30,8 @@ class MapSearch {
   explicit MapSearch(const DynamicMap& map) : size_(map.size()) {
     std::copy(map.values().begin(), map.values().end(), numbers_.begin());
     ends_ = numbers_;
-    ends_[static_cast<size_t>(size_) - 1] = std::numeric_limits<float>::infinity();  // nothing begins with the last
+    ends_[static_cast<size_t>(size_) - 1] =
+        std::numeric_limits<float>::infinity();  // nothing begins with the last
     for (uint32_t i = 0; i < 2 * kIntervals; ++i) {
       // Of negative numbers, the lower end is the one with the larger magnitude.
       const bool negative = i >= kIntervals;
@@ -53,7 +54,8 @@ class MapSearch {
   // As MomentCode.
   uint8_t Round(float x, uint32_t bits) const {
     const int low = Low(x);
-    const float below = numbers_[static_cast<size_t>(low)], gap = numbers_[static_cast<size_t>(low) + 1] - below;
+    const float below = numbers_[static_cast<size_t>(low)],
+                gap = numbers_[static_cast<size_t>(low) + 1] - below;
     const float u = (static_cast<float>(bits) + .5f) * 0x1p-16f;
     return static_cast<uint8_t>(low + ((x - below) > u * gap));
   }
@@ -173,7 +175,8 @@ void UpdateBlock(const KernelArgs& args, const QuantizedShape& s, const MomentSc
   for (size_t i = 0; i < rule.states; ++i) {
     const TensorView& view = args.inputs[rule.state(i, s.coded)];
     if (s.coded) {
-      places[i] = {nullptr, view.as<uint8_t>() + begin, args.inputs[rule.state(i, true) + 1].as<float>() + at};
+      places[i] = {nullptr, view.as<uint8_t>() + begin,
+                   args.inputs[rule.state(i, true) + 1].as<float>() + at};
       DecodeCodes(places[i].codes, searches[i].numbers(), *places[i].maximum, rows.count, states[i]);
     } else {
       places[i].numbers = view.as<BFloat16>() + begin;
@@ -223,9 +226,8 @@ void UpdateQuantizedBlocks(const KernelArgs& args, const QuantizedShape& shape, 
 void RegisterCpuQuantizedUpdates(KernelRegistry& registry) {
   for (const QuantizedRule& rule : QuantizedRules())
     registry.Add(std::string(rule.op),
-                 {"cpu." + std::string(rule.name), [&rule](const KernelSite& site, std::string* why) {
-                    return Create(rule, site, why);
-                  }});
+                 {"cpu." + std::string(rule.name),
+                  [&rule](const KernelSite& site, std::string* why) { return Create(rule, site, why); }});
 }
 
 }  // namespace act

@@ -56,10 +56,11 @@ GradientSpace::GradientSpace(const AttentionSite& site, int64_t element_bytes, i
       parts_bytes(parts) {
   const AttentionShape& s = site.shape;
   const int64_t group = site.parameters.group, of_statistics = group * s.queries * kCudaQueryBytes,
-                of_dq = group * dq.SliceElements() * element_bytes, of_dk = dk.SliceElements() * element_bytes,
-                of_dv = dv.SliceElements() * element_bytes;
+                of_dq = group * dq.SliceElements() * element_bytes,
+                of_dk = dk.SliceElements() * element_bytes, of_dv = dv.SliceElements() * element_bytes;
   const int64_t head = std::max<int64_t>(of_statistics + of_dq + of_dk + of_dv, 1);
-  slices = std::clamp<int64_t>((workspace_bytes - parts - kCudaAttentionGaps) / head, 0, s.batches * s.kv_heads);
+  slices =
+      std::clamp<int64_t>((workspace_bytes - parts - kCudaAttentionGaps) / head, 0, s.batches * s.kv_heads);
   bytes = parts;
   const auto place = [&](int64_t bytes_of_slice) {
     const int64_t at = RoundUp(bytes, AlignmentOf(TargetKind::kCuda));
@@ -75,8 +76,8 @@ GradientSpace::GradientSpace(const AttentionSite& site, int64_t element_bytes, i
 template <class... Arguments>
 GradKernel GradientKernel(const CudaContext& context, const AttentionSite& site, const std::string& name,
                           const std::string& function, const Arguments&... arguments) {
-  return AttentionKernel<AttentionGradParameters>(context, site, name, "AttentionGradParameters", "attention_grad",
-                                                  function, 2, arguments...);
+  return AttentionKernel<AttentionGradParameters>(context, site, name, "AttentionGradParameters",
+                                                  "attention_grad", function, 2, arguments...);
 }
 
 // The kernel of a bias's gradient. Its parts lie at the start of the workspace.
@@ -108,10 +109,12 @@ std::optional<BiasGradient> BiasGradientOf(const CudaContext& context, const Att
   const int64_t of_slice = int64_t{p.item_query_tiles.by} * p.item_key_tiles.by;
   const int64_t items = space.slices * p.forward.group * of_slice;
   const int64_t blocks = int64_t{p.bias_matrices.by} * p.bias_query_tiles.by * p.bias_key_tiles.by;
-  BiasGradient bias{GradientKernel(context, site, "attention_grad_bias", "AttentionGradBias"),
-                    PartSums(context, d_bias.elements, blocks, items, kLeastItems, space.parts_bytes, d_bias.dtype),
-                    d_bias.elements > 0 ? blocks : 0};
-  if (bias.parts.WorkspaceBytes() > space.parts_bytes || blocks * bias.parts.count() >= kMaxCount) return std::nullopt;
+  BiasGradient bias{
+      GradientKernel(context, site, "attention_grad_bias", "AttentionGradBias"),
+      PartSums(context, d_bias.elements, blocks, items, kLeastItems, space.parts_bytes, d_bias.dtype),
+      d_bias.elements > 0 ? blocks : 0};
+  if (bias.parts.WorkspaceBytes() > space.parts_bytes || blocks * bias.parts.count() >= kMaxCount)
+    return std::nullopt;
   p.part_items = static_cast<int32_t>(std::max<int64_t>(bias.parts.part_length(), 1));
   return bias;
 }
@@ -130,9 +133,12 @@ class AttentionGradKernel final : public Kernel {
         dq_columns_(site.shape.depth),
         dv_columns_(site.shape.value_depth),
         statistics_(GradientKernel(context, site, "attention_statistics", "AttentionStatistics")),
-        dq_(GradientKernel(context, site, "attention_grad_queries", "AttentionGradQueries", dq_columns_.groups)),
-        dk_(GradientKernel(context, site, "attention_grad_keys", "AttentionGradKeys", dq_columns_.groups, "false")),
-        dv_(GradientKernel(context, site, "attention_grad_values", "AttentionGradKeys", dv_columns_.groups, "true")),
+        dq_(GradientKernel(context, site, "attention_grad_queries", "AttentionGradQueries",
+                           dq_columns_.groups)),
+        dk_(GradientKernel(context, site, "attention_grad_keys", "AttentionGradKeys", dq_columns_.groups,
+                           "false")),
+        dv_(GradientKernel(context, site, "attention_grad_values", "AttentionGradKeys", dv_columns_.groups,
+                           "true")),
         move_(context, "move_matrices", "MoveMatricesParameters", "attention_grad",
               "MoveMatrices" + TemplateArguments(FloatType(result))),
         bias_(std::move(bias)) {
@@ -222,7 +228,8 @@ Status AttentionGradKernel::Move(const Apart& gradient, const void* from, void* 
 
 }  // namespace
 
-std::unique_ptr<Kernel> CreateAttentionGrad(const CudaContext& context, const KernelSite& site, std::string* why) {
+std::unique_ptr<Kernel> CreateAttentionGrad(const CudaContext& context, const KernelSite& site,
+                                            std::string* why) {
   if (site.inputs[0].dtype != site.inputs[1].dtype) return Refuse(why, "do and q must have one type");
   const DType result = site.outputs[0].dtype;
   const auto at = AttentionSiteOf(context, site, 1, site.inputs[0], result, why);
@@ -234,8 +241,10 @@ std::unique_ptr<Kernel> CreateAttentionGrad(const CudaContext& context, const Ke
   const TensorView* d_bias = site.outputs.size() > of_bias ? &site.outputs[of_bias] : nullptr;
   if (d_bias && !s.bias) return Refuse(why, "there is no bias of which there could be a gradient");
 
-  const int64_t parts = d_bias ? CudaAttentionPartBytes(d_bias->elements, d_bias->dtype == DType::kFloat32) : 0;
-  const GradientSpace space(*at, ByteSize(result), std::min(parts, site.workspace_bytes), site.workspace_bytes);
+  const int64_t parts =
+      d_bias ? CudaAttentionPartBytes(d_bias->elements, d_bias->dtype == DType::kFloat32) : 0;
+  const GradientSpace space(*at, ByteSize(result), std::min(parts, site.workspace_bytes),
+                            site.workspace_bytes);
   if (space.slices == 0 && s.batches * s.kv_heads > 0)
     return Refuse(why, "the workspace does not hold what one head needs");
   if (space.bytes / ByteSize(result) >= kMaxCount) return Refuse(why, "2^31 elements of gradients at a time");

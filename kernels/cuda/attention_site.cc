@@ -60,8 +60,8 @@ std::optional<AttentionSite> AttentionSiteOf(const CudaContext& context, const K
   AttentionSite at;
   at.shape = s;
   AttentionParameters& p = at.parameters;
-  for (const auto& [m, columns] : {std::pair{&s.q, s.depth}, {&s.k, s.depth}, {&s.v, s.value_depth},
-                                   {&s.o, s.value_depth}})
+  for (const auto& [m, columns] :
+       {std::pair{&s.q, s.depth}, {&s.k, s.depth}, {&s.v, s.value_depth}, {&s.o, s.value_depth}})
     if (m->column != 1 && columns > 1) return refuse("the elements of a head do not lie side by side");
   const int64_t slices = SaturatingMul(s.batches, s.heads),
                 tiles = SaturatingAdd(Tiles(std::max(s.queries, s.keys)), 1),
@@ -69,7 +69,8 @@ std::optional<AttentionSite> AttentionSiteOf(const CudaContext& context, const K
   if (std::max({s.queries, s.keys, s.depth, s.value_depth}) >= kMaxCount ||
       SaturatingMul(SaturatingMul(slices, tiles), std::max(columns, tiles)) >= kMaxCount)
     return refuse("2^31 tiles of scores or more");
-  bool fits = PlacesOf(s.q, &p.at_q) && PlacesOf(s.k, &p.at_k) && PlacesOf(s.v, &p.at_v) && PlacesOf(s.o, &p.at_o);
+  bool fits =
+      PlacesOf(s.q, &p.at_q) && PlacesOf(s.k, &p.at_k) && PlacesOf(s.v, &p.at_v) && PlacesOf(s.o, &p.at_o);
   if (s.bias) fits = fits && PlacesOf(*s.bias, &p.at_bias);
   if (s.mask) fits = fits && PlacesOf(*s.mask, &p.at_mask);
   if (!fits) return refuse("more than 8 axes of heads");
@@ -103,9 +104,10 @@ std::optional<AttentionSite> AttentionSiteOf(const CudaContext& context, const K
   at.tensor = operands[0].dtype == DType::kBFloat16 || context.product_math != FloatMath::kStrict;
   at.threads = at.tensor ? 128 : 256;
   at.form = "act::cuda::AttentionForm" +
-            TemplateArguments(at.tensor ? "act::cuda::TensorTiles" : "act::cuda::FloatTiles", FloatType(operands[0].dtype), FloatType(result),
-                              vectors ? 4 : 1, flag(s.bias.has_value()), flag(s.mask.has_value()),
-                              flag(s.softcap > 0), flag(s.dropout > 0));
+            TemplateArguments(at.tensor ? "act::cuda::TensorTiles" : "act::cuda::FloatTiles",
+                              FloatType(operands[0].dtype), FloatType(result), vectors ? 4 : 1,
+                              flag(s.bias.has_value()), flag(s.mask.has_value()), flag(s.softcap > 0),
+                              flag(s.dropout > 0));
   return at;
 }
 

@@ -42,8 +42,8 @@ struct ResultColumns {
 template <class Parameters, class... Arguments>
 OwnKernel<Parameters> AttentionKernel(const CudaContext& context, const AttentionSite& site,
                                       const std::string& name, const std::string& parameters,
-                                      const std::string& header, const std::string& function, int resident_blocks,
-                                      const Arguments&... arguments) {
+                                      const std::string& header, const std::string& function,
+                                      int resident_blocks, const Arguments&... arguments) {
   return {context,
           SourceWith(name, site.threads, parameters, header,
                      "  act::cuda::" + function + TemplateArguments(site.form, arguments...) + "(p);\n",

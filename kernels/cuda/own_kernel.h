@@ -16,8 +16,8 @@ inline KernelSource SourceWith(const std::string& name, int threads, const std::
                                const std::string& header, const std::string& statements,
                                int resident_blocks = 0) {
   const std::string limit = resident_blocks > 0 ? ", " + std::to_string(resident_blocks) : "";
-  return {name, "#include \"kernels/cuda/source/device.h\"\n#include \"kernels/cuda/source/" + header + ".h\"\n" +
-                    (resident_blocks > 0 ? "ACT_RESIDENT_KERNEL(" : "ACT_KERNEL(") + name + ", " +
+  return {name, "#include \"kernels/cuda/source/device.h\"\n#include \"kernels/cuda/source/" + header +
+                    ".h\"\n" + (resident_blocks > 0 ? "ACT_RESIDENT_KERNEL(" : "ACT_KERNEL(") + name + ", " +
                     std::to_string(threads) + limit + ", act::cuda::" + parameters + ", p) {\n" + statements +
                     "}\n"};
 }

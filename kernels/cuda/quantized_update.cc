@@ -49,7 +49,8 @@ std::unique_ptr<Kernel> Create(const CudaContext& context, const QuantizedRule& 
   Fill(kUnsignedMap, shared.states[1]);
   const OwnKernel<QuantizedUpdateParameters> kernel(
       context, std::string(rule.name), "QuantizedUpdateParameters", "quantized_update",
-      "QuantizedUpdate" + TemplateArguments(RuleName(rule.kind), shape->coded ? "true" : "false"), 32 * kBlockWarps);
+      "QuantizedUpdate" + TemplateArguments(RuleName(rule.kind), shape->coded ? "true" : "false"),
+      32 * kBlockWarps);
   return MakeKernel([&context, s = *shape, shared, kernel](const KernelArgs& args) -> std::string {
     const QuantizedRule& r = *s.rule;
     QuantizedUpdateParameters p = shared;

@@ -62,7 +62,8 @@ class ForwardKernel final : public RecurrentKernel {
         RoundUp(s_.batch * s_.Width() * int64_t{sizeof(float)}, AlignmentOf(TargetKind::kCuda));
     const StepProduct::Shape product{
         .n = s_.Width(), .k = s_.units, .lead_a = s_.units, .lead_b = s_.units, .transposed = true};
-    if (site.inputs.size() > initial && site.inputs[initial].bytes > 0) from_initial_.emplace(Product(product));
+    if (site.inputs.size() > initial && site.inputs[initial].bytes > 0)
+      from_initial_.emplace(Product(product));
     StepProduct::Shape from_y = product;
     from_y.lead_a = s_.steps * s_.units;
     if (s_.steps > 1) from_y_.emplace(Product(from_y));
@@ -82,7 +83,8 @@ class ForwardKernel final : public RecurrentKernel {
       p.before_row = step == 0 ? s_.units : s_.steps * s_.units;
       p.products = p.before ? products : nullptr;
       if (p.before)
-        if (Status status = (step == 0 ? from_initial_ : from_y_)->Enqueue(p.before, weights, products, library);
+        if (Status status =
+                (step == 0 ? from_initial_ : from_y_)->Enqueue(p.before, weights, products, library);
             !status.empty())
           return status;
       if (Status status = Step(p); !status.empty()) return status;
@@ -104,7 +106,8 @@ class BackwardKernel final : public RecurrentKernel {
     // Gru's candidate has its own: the state's part of it goes through the reset gate.
     const bool apart = s_.gates == 3;
     const int64_t width = (apart ? 2 : s_.gates) * s_.units;
-    gates_.emplace(Product({.n = s_.units, .k = width, .lead_a = s_.steps * s_.Width(), .lead_b = s_.units, .adds = apart}));
+    gates_.emplace(Product(
+        {.n = s_.units, .k = width, .lead_a = s_.steps * s_.Width(), .lead_b = s_.units, .adds = apart}));
     if (apart)
       candidate_.emplace(Product(
           {.n = s_.units, .k = s_.units, .lead_a = s_.steps * s_.units, .lead_b = s_.units, .adds = true}));
@@ -122,7 +125,8 @@ class BackwardKernel final : public RecurrentKernel {
       Status status = Step(p);
       if (status.empty()) status = gates_->Enqueue(p.dx + p.time * s_.Width(), weights, p.dh, library);
       if (status.empty() && candidate_)
-        status = candidate_->Enqueue(p.dq + p.time * s_.units, weights + 2 * s_.units * s_.units, p.dh, library);
+        status =
+            candidate_->Enqueue(p.dq + p.time * s_.units, weights + 2 * s_.units * s_.units, p.dh, library);
       if (!status.empty()) return status;
     }
     return "";
@@ -173,11 +177,14 @@ template <class KernelOfOp>
 void Add(KernelRegistry& registry, const CudaContext& context, const std::string& op, const std::string& name,
          size_t position, Fill fill) {
   registry.Add(op, {"cuda." + name,
-                    [&context, op, position, fill](const KernelSite& site, std::string* why) -> std::unique_ptr<Kernel> {
+                    [&context, op, position, fill](const KernelSite& site,
+                                                   std::string* why) -> std::unique_ptr<Kernel> {
                       const auto s = RecurrentShapeOf(site, why);
                       if (!s) return nullptr;
-                      if (s->batch == 0 || s->steps == 0 || s->units == 0) return Refuse(why, "an empty tensor");
-                      if (SaturatingMul(s->batch, s->Width()) >= kMaxCount) return Refuse(why, "2^31 gates or more");
+                      if (s->batch == 0 || s->steps == 0 || s->units == 0)
+                        return Refuse(why, "an empty tensor");
+                      if (SaturatingMul(s->batch, s->Width()) >= kMaxCount)
+                        return Refuse(why, "2^31 gates or more");
                       auto kernel = std::make_unique<KernelOfOp>(context, site, *s, op, position, fill);
                       if (kernel->WorkspaceBytes() <= site.workspace_bytes) return kernel;
                       return Refuse(why, TooLittleWorkspace(kernel->WorkspaceBytes(), site.workspace_bytes));

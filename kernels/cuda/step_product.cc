@@ -7,7 +7,8 @@
 
 namespace act::cuda {
 
-StepProduct::StepProduct(const CudaContext& context, const Shape& s, int64_t workspace_bytes) : context_(&context) {
+StepProduct::StepProduct(const CudaContext& context, const Shape& s, int64_t workspace_bytes)
+    : context_(&context) {
   const int64_t row_bytes = std::gcd(s.lead_a, std::gcd(s.lead_b, s.k)) * int64_t{sizeof(float)};
   std::string why;
   call_ = context.toolkit.products().Choose({.m = s.m,
@@ -35,8 +36,9 @@ StepProduct::StepProduct(const CudaContext& context, const Shape& s, int64_t wor
   p.tiles_m = DivisorOf(rows);
   p.tiles_n = DivisorOf(columns);
   blocks_ = rows * columns;
-  tiles_.emplace(context, "product", "ProductParameters", "product",
-                 "Product" + TemplateArguments("true", s.transposed ? "false" : "true", "float", "float", "float"));
+  tiles_.emplace(
+      context, "product", "ProductParameters", "product",
+      "Product" + TemplateArguments("true", s.transposed ? "false" : "true", "float", "float", "float"));
 }
 
 Status StepProduct::Enqueue(const float* a, const float* b, float* c, std::byte* workspace) const {

@@ -21,7 +21,8 @@ template <void (*kUpdate)(const MomentScalars&, MomentElement&)>
 void UpdateElements(const MomentScalars& scalars, int64_t count, const float* gradient, float* parameter,
                     float* direction, float* firsts, float* seconds) {
   for (int64_t i = 0; i < count; ++i) {
-    MomentElement e{.gradient = gradient[i], .parameter = parameter[i], .first = firsts[i], .second = seconds[i]};
+    MomentElement e{
+        .gradient = gradient[i], .parameter = parameter[i], .first = firsts[i], .second = seconds[i]};
     kUpdate(scalars, e);
     firsts[i] = e.first, seconds[i] = e.second;
     if constexpr (kUpdate == DirectionByLamb)
@@ -80,9 +81,8 @@ std::unique_ptr<Kernel> Create(const QuantizedRule& rule, const KernelSite& site
 void RegisterReferenceQuantizedUpdates(KernelRegistry& registry) {
   for (const QuantizedRule& rule : QuantizedRules())
     registry.Add(std::string(rule.op),
-                 {"reference." + std::string(rule.name), [&rule](const KernelSite& site, std::string* why) {
-                    return Create(rule, site, why);
-                  }});
+                 {"reference." + std::string(rule.name),
+                  [&rule](const KernelSite& site, std::string* why) { return Create(rule, site, why); }});
 }
 
 }  // namespace act

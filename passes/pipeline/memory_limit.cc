@@ -24,7 +24,7 @@ constexpr size_t kTensorsNamed = 3;
 // Whether --optimizer-state=8bit changes the step.
 bool HasSmallState(const CompileOptions& options) {
   const UpdateRule* rule = FindUpdateRule(options.optimizer);
-  return options.target == TargetKind::kCpu && rule && !rule->quantized.empty();
+  return rule && !rule->quantized.empty();
 }
 
 RankedStep Settled(RankedStep step, StepPeak& peak) {

@@ -193,7 +193,9 @@ inline void AddTensorProduct(float (&d)[4], const float (&a)[4], const float (&b
   const Elements(&lanes)[32] = of_warps[act_fake_machine->thread.x / 32];
   const uint32_t lane = LaneOfThread();
   Elements& mine = of_warps[act_fake_machine->thread.x / 32][lane];
-  const auto kept = [](float x) { return __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, x) & ~0x1fffu); };
+  const auto kept = [](float x) {
+    return __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, x) & ~0x1fffu);
+  };
   for (int i = 0; i < 4; ++i) mine.a[i] = kept(a[i]);
   for (int i = 0; i < 2; ++i) mine.b[i] = kept(b[i]);
   SyncWarp();

@@ -1,7 +1,7 @@
 #include "kernels/cuda/registry.h"
 #include "kernels/site/dereference.h"
-#include "tests/unit/attention_cases.h"
 #include "runtime/plan/workspace.h"
+#include "tests/unit/attention_cases.h"
 #include "tests/unit/cuda_testing.h"
 
 namespace act {
@@ -41,7 +41,8 @@ CudaResult OnTheCard(const OpCase& c, std::optional<int64_t> workspace = {}) {
 
 void ExpectSameBytes(const CudaResult& a, const CudaResult& b) {
   ASSERT_EQ(a.tensors.size(), b.tensors.size());
-  for (size_t i = 0; i < a.tensors.size(); ++i) EXPECT_EQ(a.tensors[i].bytes, b.tensors[i].bytes) << "result " << i;
+  for (size_t i = 0; i < a.tensors.size(); ++i)
+    EXPECT_EQ(a.tensors[i].bytes, b.tensors[i].bytes) << "result " << i;
 }
 
 // Heads of 150 and 270 elements: a block has some columns of a result.
@@ -98,7 +99,8 @@ TEST(CudaAttention, GradientsMayLieWhereOperandsDo) {
   }
   expect_same(WithBFloat16Results(InBFloat16(Gradient(kForms[6]))), {{0, 1}, {1, 2}, {2, 3}});
   // One product [N,T,3,H,D] makes all three.
-  const Form f{.name = "", .q = {2, 3, 130, 8}, .k = {2, 3, 130, 8}, .v = {2, 3, 130, 8}, .heads_second = true};
+  const Form f{
+      .name = "", .q = {2, 3, 130, 8}, .k = {2, 3, 130, 8}, .v = {2, 3, 130, 8}, .heads_second = true};
   OpCase packed = Gradient(f);
   packed.attrs.Set("packed", int64_t{2});
   const TestTensor qkv = Random({2, 130, 3, 3, 8}, 7);
@@ -123,9 +125,10 @@ TEST(CudaAttention, SomeHeadsAtATimeComputeTheSameBits) {
 
 TEST(CudaAttention, TheGradientOfABiasIsAddedInParts) {
   const Ints heads = {12, 2, 20, 8}, more_tiles = {2, 2, 70, 8};
-  for (const Form& f : {Form{.name = "of all heads", .q = heads, .k = heads, .v = heads, .bias = {20, 20}},
-                        Form{.name = "of all queries", .q = heads, .k = heads, .v = heads, .bias = {2, 1, 20}},
-                        Form{.name = "tiles of queries", .q = more_tiles, .k = heads, .v = heads, .bias = {1, 20}}}) {
+  for (const Form& f :
+       {Form{.name = "of all heads", .q = heads, .k = heads, .v = heads, .bias = {20, 20}},
+        Form{.name = "of all queries", .q = heads, .k = heads, .v = heads, .bias = {2, 1, 20}},
+        Form{.name = "tiles of queries", .q = more_tiles, .k = heads, .v = heads, .bias = {1, 20}}}) {
     SCOPED_TRACE(f.name);
     Form form = f;
     form.k[0] = form.v[0] = form.q[0];
@@ -146,7 +149,8 @@ TEST(CudaAttention, ABiasOfAQueryHasNoGradient) {
     const CudaResult result =
         OnTheCard(Gradient({.name = "", .q = heads, .k = heads, .v = heads, .bias = bias}));
     for (int64_t i = 0; i < result.tensors[3].elements(); ++i)
-      EXPECT_LT(std::fabs(result.tensors[3].as<float>()[i]), 1e-4) << "of sums of up to 19,600 numbers near 1";
+      EXPECT_LT(std::fabs(result.tensors[3].as<float>()[i]), 1e-4)
+          << "of sums of up to 19,600 numbers near 1";
   }
 }
 
@@ -172,9 +176,9 @@ TEST(CudaAttention, WhatDoesNotFitIsRefused) {
   for (size_t i = 0; i < 3; ++i) std::swap(column.inputs[i].dims[2], column.inputs[i].dims[3]);
   std::swap(column.outputs[0].dims[2], column.outputs[0].dims[3]);
   for (const OpCase& c : {Forward(apart), Gradient(apart), column})
-    EXPECT_TRUE(
-        RunCuda(CudaKernels(cuda::RegisterCudaAttention).For(c.op).front(), c, PlannedWorkspace(c, CudaTarget()))
-            .refused);
+    EXPECT_TRUE(RunCuda(CudaKernels(cuda::RegisterCudaAttention).For(c.op).front(), c,
+                        PlannedWorkspace(c, CudaTarget()))
+                    .refused);
   const OpCase c = Gradient(kForms[0]);
   EXPECT_TRUE(RunCuda(CudaKernels(cuda::RegisterCudaAttention).For(c.op).front(), c, 0).refused);
 }

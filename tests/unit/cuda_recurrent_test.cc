@@ -70,7 +70,8 @@ TEST(CudaRecurrent, ProductsOfAStepByTheLibraryAndByOurTiles) {
         const int64_t m = 5, n = 70, k = 33, lead_a = 50, lead_b = transposed ? 40 : 90;
         const TestTensor a = Random({m, lead_a}, 1), b = Random({transposed ? n : k, lead_b}, 2),
                          before = Random({m, n}, 3);
-        const cuda::StepProduct product(card.context(), {m, n, k, lead_a, lead_b, transposed, adds}, workspace);
+        const cuda::StepProduct product(card.context(), {m, n, k, lead_a, lead_b, transposed, adds},
+                                        workspace);
         EXPECT_EQ(product.engine() == "our tiles", workspace < 0);
         ASSERT_EQ(card.cache().CompileAll(), "");
         const auto on_card = [&card](const TestTensor& t) {

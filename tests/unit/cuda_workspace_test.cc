@@ -90,8 +90,9 @@ TEST(CudaWorkspace, TheGradientOfAttentionHoldsThoseOfAsManyHeadsAsFit) {
             4 * (100 * (12 + 64 * 4) + kMiB * 2 * 64 * 4) + gaps);
   // And parts of the gradient of a bias.
   const Dims bias = {128, 128};
-  EXPECT_EQ(Planned("AttentionGrad", {heads, heads, heads, heads, bias}, {heads, heads, heads, bias}).Bytes(2),
-            16 * head + gaps + 32 * 128 * 128 * 4);  // 2^19 / 128^2 parts
+  EXPECT_EQ(
+      Planned("AttentionGrad", {heads, heads, heads, heads, bias}, {heads, heads, heads, bias}).Bytes(2),
+      16 * head + gaps + 32 * 128 * 128 * 4);  // 2^19 / 128^2 parts
 }
 
 TEST(CudaWorkspace, StatisticsAndReductionsHaveTheirParts) {

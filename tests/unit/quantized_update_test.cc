@@ -101,7 +101,8 @@ void ExpectTheReferencesBits(const OpCase& c) {
     const OpResult fast = RunKernel(CpuRegistry().For(c.op).front(), c, threads, 0);
     ASSERT_FALSE(fast.refused) << fast.error;
     for (size_t i = 0; i < reference.tensors.size(); ++i)
-      EXPECT_EQ(fast.tensors[i].bytes, reference.tensors[i].bytes) << "tensor " << i << ", " << threads << " threads";
+      EXPECT_EQ(fast.tensors[i].bytes, reference.tensors[i].bytes)
+          << "tensor " << i << ", " << threads << " threads";
   }
 }
 
@@ -130,7 +131,8 @@ TEST(QuantizedUpdates, TheFastKernelsHaveTheReferencesCodes) {
       // Second moments are squares.
       if (engine() % 2) gradient[i] = std::sqrt(std::fabs(gradient[i]));
     }
-    for (size_t i = 1; i <= update.clip(); ++i) *c.inputs[i].as<float>() = 1;  // first = gradient, second += its square
+    for (size_t i = 1; i <= update.clip(); ++i)
+      *c.inputs[i].as<float>() = 1;  // first = gradient, second += its square
     for (size_t i = update.parameter() + 1; i < c.inputs.size(); ++i)
       std::fill(c.inputs[i].bytes.begin(), c.inputs[i].bytes.end(), std::byte{0});
     ExpectTheReferencesBits(c);

@@ -15,7 +15,8 @@ struct Shape {
 
 // Whole vectors and tails, one unit, one sample, one step, several blocks of units, more work
 // than one thread's.
-inline const Shape kShapes[] = {{1, 1, 1}, {2, 5, 3}, {3, 2, 16}, {1, 7, 33}, {2, 3, 300}, {33, 4, 64}, {4, 1, 17}};
+inline const Shape kShapes[] = {{1, 1, 1},   {2, 5, 3},   {3, 2, 16}, {1, 7, 33},
+                                {2, 3, 300}, {33, 4, 64}, {4, 1, 17}};
 
 // The op's tensors: small random weights, states and slopes in (-1, 1). With `all`,
 // optional ones too.

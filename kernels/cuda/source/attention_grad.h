@@ -100,7 +100,8 @@ ACT_DEVICE QueryStatistics StatisticsOf(const AttentionGradParameters& all, int3
 template <class Form>
 ACT_DEVICE typename Form::Tiles::Sums KeptProbabilities(const AttentionGradParameters& all,
                                                         const GradientOperands<Form>& of, int32_t slice,
-                                                        int32_t query, int32_t key, const TileBuffers& tiles) {
+                                                        int32_t query, int32_t key,
+                                                        const TileBuffers& tiles) {
   using Tiles = typename Form::Tiles;
   const AttentionParameters& p = all.forward;
   typename Tiles::Sums x;
@@ -182,7 +183,8 @@ ACT_DEVICE void AttentionGradKeys(const AttentionGradParameters& all) {
   const AttentionParameters& p = all.forward;
   ACT_TILE_BUFFERS(tiles);
   auto kv_slice = static_cast<int32_t>(blockIdx.x);
-  const int32_t column = Split(kOfValues ? all.value_columns : all.key_columns, kv_slice) * kGroups * kAttentionTile;
+  const int32_t column =
+      Split(kOfValues ? all.value_columns : all.key_columns, kv_slice) * kGroups * kAttentionTile;
   const int32_t key = Split(all.key_tiles, kv_slice) * kAttentionTile;
   kv_slice += all.first_kv_slice;
   Results<Tiles, kGroups> sums;
@@ -199,7 +201,8 @@ ACT_DEVICE void AttentionGradKeys(const AttentionGradParameters& all) {
   }
   const MatrixPlaces& places = kOfValues ? all.at_dv : all.at_dk;
   StoreResults<Tiles>(sums, key, column, p.keys, kOfValues ? p.value_depth : p.depth,
-                      static_cast<Result*>(kOfValues ? all.dv : all.dk) + MatrixAt(places, kv_slice), places.row);
+                      static_cast<Result*>(kOfValues ? all.dv : all.dk) + MatrixAt(places, kv_slice),
+                      places.row);
 }
 
 // A part of the gradient of a tile of the bias: of a whole row or column of tiles, where the bias has one number for all
@@ -233,12 +236,14 @@ ACT_DEVICE void AttentionGradBias(const AttentionGradParameters& all) {
 #pragma unroll
   for (int r = 0; r < Tiles::kRows; ++r)
 #pragma unroll
-    for (int c = 0; c < Tiles::kColumns; ++c) floats[Tiles::Row(r) * kPitch + Tiles::Column(c)] = sums.at[r][c];
+    for (int c = 0; c < Tiles::kColumns; ++c)
+      floats[Tiles::Row(r) * kPitch + Tiles::Column(c)] = sums.at[r][c];
   SyncThreads();
   // A row or column of the tile that stands for all is their sum.
   const bool all_queries = p.at_bias.row == 0, all_keys = p.at_bias.column == 0;
   const int32_t rows = all_queries ? 1 : kAttentionTile, columns = all_keys ? 1 : kAttentionTile;
-  const int32_t summed_rows = all_queries ? kAttentionTile : 1, summed_columns = all_keys ? kAttentionTile : 1;
+  const int32_t summed_rows = all_queries ? kAttentionTile : 1,
+                summed_columns = all_keys ? kAttentionTile : 1;
   float* const to = all.d_bias + part * all.bias_elements + matrix;
   for (auto e = static_cast<int32_t>(threadIdx.x); e < rows * columns; e += Tiles::kThreads) {
     const int32_t row = e / columns, column = e % columns;

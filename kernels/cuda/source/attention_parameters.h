@@ -37,8 +37,8 @@ struct AttentionParameters {
   MatrixPlaces at_q, at_k, at_v, at_o, at_bias, at_mask;
 
   int32_t queries = 0, keys = 0, depth = 0, value_depth = 0;
-  int32_t group = 1;    // query heads of a head of keys
-  int32_t heads = 1;    // of a sample
+  int32_t group = 1;  // query heads of a head of keys
+  int32_t heads = 1;  // of a sample
   Divisor query_tiles;
   float scale = 1, softcap = 0;
   // Query i sees the keys i + window_offset .. i + causal_offset, within -2^31..2^31.
@@ -60,8 +60,8 @@ struct AttentionGradParameters {
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;
   MatrixPlaces at_dq, at_dk, at_dv;
   Divisor key_tiles, query_columns, key_columns, value_columns;  // columns: of dq, dk and dv, each of a block
-  QueryStatistics* statistics = nullptr;  // [slices of the launch, queries]
-  int32_t first_kv_slice = 0;             // a slice of k, v; slices of q follow from it
+  QueryStatistics* statistics = nullptr;                         // [slices of the launch, queries]
+  int32_t first_kv_slice = 0;  // a slice of k, v; slices of q follow from it
 
   // Parts of the bias's gradient [parts, bias_elements], each of a block. An item is a tile of scores that is
   // added: of a slice of the launch, and of a tile of queries or keys if the bias has one for all.

@@ -46,18 +46,18 @@ ACT_DEVICE KeyRange KeysOf(const AttentionParameters& p, int32_t query) {
 ACT_DEVICE KeyRange KeysOfTile(const AttentionParameters& p, int32_t first_query) {
   const int32_t after = first_query + kAttentionTile;
   const int32_t last = (after < p.queries ? after : p.queries) - 1;
-  const KeyRange range = {KeysOf(p, first_query).first / kAttentionTile * kAttentionTile, KeysOf(p, last).end};
+  const KeyRange range = {KeysOf(p, first_query).first / kAttentionTile * kAttentionTile,
+                          KeysOf(p, last).end};
   if (range.first < range.end) return range;
   return {0, p.empty == EmptyQuery::kNaN ? p.keys : 0};
 }
-ACT_DEVICE bool HasTile(const KeyRange& range, int32_t key) {
-  return key >= range.first && key < range.end;
-}
+ACT_DEVICE bool HasTile(const KeyRange& range, int32_t key) { return key >= range.first && key < range.end; }
 
 // Calls f(key) for the tiles of keys with which a tile of queries computes: those that its queries see; then all others,
 // if sees_none(), that one of them sees no key, and takes the mean of all. All threads of the block must call it.
 template <class F, class SeesNone>
-ACT_DEVICE void ForKeyTiles(const AttentionParameters& p, int32_t query, const SeesNone& sees_none, const F& f) {
+ACT_DEVICE void ForKeyTiles(const AttentionParameters& p, int32_t query, const SeesNone& sees_none,
+                            const F& f) {
   const KeyRange range = KeysOfTile(p, query);
   for (int32_t key = range.first; key < range.end; key += kAttentionTile) f(key);
   if (p.empty != EmptyQuery::kMean || (range.first == 0 && range.end >= p.keys) || !sees_none()) return;
@@ -146,7 +146,8 @@ class ScoreRows {
 
 template <class Tiles>
 ACT_DEVICE bool AnyOfBlock(bool bit) {
-  return OverTeam<Tiles::kThreads>(static_cast<uint32_t>(bit), [](uint32_t a, uint32_t b) { return a | b; }) != 0;
+  return OverTeam<Tiles::kThreads>(static_cast<uint32_t>(bit),
+                                   [](uint32_t a, uint32_t b) { return a | b; }) != 0;
 }
 
 // The softmax of rows whose scores come tile by tile: the largest score so far, and the sum of weights, of which each

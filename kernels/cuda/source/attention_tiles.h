@@ -160,8 +160,8 @@ struct Results {
 //   kByRows: results(i, c) += sum over j of scores(i, j) b(b_row + j, column + c)
 //   else:    results(j, c) += sum over i of scores(i, j) b(b_row + i, column + c)
 template <class Tiles, int kVector, bool kByRows, int kGroups, class T>
-ACT_DEVICE void AddScoresTimes(const MatrixRows<T>& b, int32_t b_row, int32_t column, const TileBuffers& tiles,
-                               Results<Tiles, kGroups>& results) {
+ACT_DEVICE void AddScoresTimes(const MatrixRows<T>& b, int32_t b_row, int32_t column,
+                               const TileBuffers& tiles, Results<Tiles, kGroups>& results) {
   for (int32_t first = 0; first < kAttentionTile && b_row + first < b.rows; first += kStagedTerms) {
 #pragma unroll
     for (int g = 0; g < kGroups; ++g) {
@@ -179,8 +179,8 @@ ACT_DEVICE void AddScoresTimes(const MatrixRows<T>& b, int32_t b_row, int32_t co
 
 // Writes what lies within the matrix, from (row, column) on.
 template <class Tiles, int kGroups, class T>
-ACT_DEVICE void StoreResults(const Results<Tiles, kGroups>& results, int32_t row, int32_t column, int32_t rows,
-                             int32_t columns, T* to, int64_t to_row) {
+ACT_DEVICE void StoreResults(const Results<Tiles, kGroups>& results, int32_t row, int32_t column,
+                             int32_t rows, int32_t columns, T* to, int64_t to_row) {
 #pragma unroll
   for (int r = 0; r < Tiles::kRows; ++r) {
     const int32_t i = row + Tiles::Row(r);

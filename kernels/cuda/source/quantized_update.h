@@ -79,7 +79,8 @@ ACT_DEVICE bool IsFinite(float x) { return (FloatBits(x) & 0x7f800000u) != 0x7f8
 // whose 0 would let the first one be divided by eps alone: a number above 0 does not become 0.
 template <bool kCoded, bool kRaisesZeros>
 ACT_DEVICE void EncodeMoments(const QuantizedState& state, const float* map, const MomentPlace& place,
-                              const uint32_t (&words)[kLaneMoments], int shift, const float (&x)[kLaneMoments]) {
+                              const uint32_t (&words)[kLaneMoments], int shift,
+                              const float (&x)[kLaneMoments]) {
   const auto bits = [&](int k) { return words[k] >> shift & 0xffffu; };
   if constexpr (kCoded) {
     float most = 0;
@@ -133,7 +134,9 @@ ACT_DEVICE void QuantizedUpdate(const QuantizedUpdateParameters& p) {
   const int64_t block = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
   const int64_t left = p.elements - block * kMomentBlock;
   const MomentPlace place = {block * kMomentBlock,
-                             static_cast<int32_t>(left < 0 ? 0 : left < kMomentBlock ? left : kMomentBlock),
+                             static_cast<int32_t>(left < 0              ? 0
+                                                  : left < kMomentBlock ? left
+                                                                        : kMomentBlock),
                              static_cast<int32_t>(threadIdx.x % 32)};
   MomentScalars scalars;
 #pragma unroll
@@ -148,7 +151,8 @@ ACT_DEVICE void QuantizedUpdate(const QuantizedUpdateParameters& p) {
   if constexpr (Rule::kStates == 2) DecodeMoments<kCoded>(p.states[1], maps + 256, place, second);
 #pragma unroll
   for (int k = 0; k < kLaneMoments; ++k) {
-    MomentElement e{.gradient = gradient[k], .parameter = parameter[k], .first = first[k], .second = second[k]};
+    MomentElement e{
+        .gradient = gradient[k], .parameter = parameter[k], .first = first[k], .second = second[k]};
     Rule::Update(scalars, e);
     first[k] = e.first, second[k] = e.second;
     parameter[k] = p.direction ? e.direction : e.parameter;
@@ -164,7 +168,8 @@ ACT_DEVICE void QuantizedUpdate(const QuantizedUpdateParameters& p) {
     for (int e = 0; e < 4; ++e) words[k + e] = drawn.word[e];
   }
   EncodeMoments<kCoded, false>(p.states[0], maps, place, words, 0, first);
-  if constexpr (Rule::kStates == 2) EncodeMoments<kCoded, true>(p.states[1], maps + 256, place, words, 16, second);
+  if constexpr (Rule::kStates == 2)
+    EncodeMoments<kCoded, true>(p.states[1], maps + 256, place, words, 16, second);
 }
 
 }  // namespace act::cuda

@@ -64,7 +64,9 @@ struct TensorTiles {
   }
 
  private:
-  ACT_DEVICE static const float* FloatsOf(const float4* packs) { return reinterpret_cast<const float*>(packs); }
+  ACT_DEVICE static const float* FloatsOf(const float4* packs) {
+    return reinterpret_cast<const float*>(packs);
+  }
   ACT_DEVICE static int32_t FirstRow() { return static_cast<int32_t>(threadIdx.x) / 32 * 16; }
   ACT_DEVICE static int32_t RowOfLane() { return static_cast<int32_t>(threadIdx.x) % 32 / 4; }
   ACT_DEVICE static int32_t TermOfLane() { return static_cast<int32_t>(threadIdx.x) % 4; }
