@@ -19,11 +19,11 @@ using Parameters = RecurrentParameters;
 class RecurrentKernel : public Kernel {
  public:
   RecurrentKernel(const CudaContext& context, const KernelSite& site, const RecurrentShape& shape,
-                  const std::string& function)
+                  const std::string& op, const std::string& name)
       : context_(context),
         s_(shape),
         room_(site.workspace_bytes),
-        step_(context, function + "_step", "RecurrentParameters", "recurrent", function) {
+        step_(context, name + "_step", "RecurrentParameters", "recurrent", op) {
     shared_.steps = s_.steps;
     shared_.units = DivisorOf(s_.units);
     shared_.items = static_cast<int32_t>(s_.batch * s_.units);
@@ -56,8 +56,8 @@ using Fill = void (*)(const KernelArgs& args, Parameters& p);
 class ForwardKernel final : public RecurrentKernel {
  public:
   ForwardKernel(const CudaContext& context, const KernelSite& site, const RecurrentShape& shape,
-                const std::string& function, size_t initial, Fill fill)
-      : RecurrentKernel(context, site, shape, function), initial_(initial), fill_(fill) {
+                const std::string& op, const std::string& name, size_t initial, Fill fill)
+      : RecurrentKernel(context, site, shape, op, name), initial_(initial), fill_(fill) {
     library_at_ = workspace_bytes_ =
         RoundUp(s_.batch * s_.Width() * int64_t{sizeof(float)}, AlignmentOf(TargetKind::kCuda));
     const StepProduct::Shape product{
@@ -101,8 +101,8 @@ class ForwardKernel final : public RecurrentKernel {
 class BackwardKernel final : public RecurrentKernel {
  public:
   BackwardKernel(const CudaContext& context, const KernelSite& site, const RecurrentShape& shape,
-                 const std::string& function, size_t weights, Fill fill)
-      : RecurrentKernel(context, site, shape, function), weights_(weights), fill_(fill) {
+                 const std::string& op, const std::string& name, size_t weights, Fill fill)
+      : RecurrentKernel(context, site, shape, op, name), weights_(weights), fill_(fill) {
     // Gru's candidate has its own: the state's part of it goes through the reset gate.
     const bool apart = s_.gates == 3;
     const int64_t width = (apart ? 2 : s_.gates) * s_.units;
@@ -177,15 +177,15 @@ template <class KernelOfOp>
 void Add(KernelRegistry& registry, const CudaContext& context, const std::string& op, const std::string& name,
          size_t position, Fill fill) {
   registry.Add(op, {"cuda." + name,
-                    [&context, op, position, fill](const KernelSite& site,
-                                                   std::string* why) -> std::unique_ptr<Kernel> {
+                    [&context, op, name, position, fill](const KernelSite& site,
+                                                         std::string* why) -> std::unique_ptr<Kernel> {
                       const auto s = RecurrentShapeOf(site, why);
                       if (!s) return nullptr;
                       if (s->batch == 0 || s->steps == 0 || s->units == 0)
                         return Refuse(why, "an empty tensor");
                       if (SaturatingMul(s->batch, s->Width()) >= kMaxCount)
                         return Refuse(why, "2^31 gates or more");
-                      auto kernel = std::make_unique<KernelOfOp>(context, site, *s, op, position, fill);
+                      auto kernel = std::make_unique<KernelOfOp>(context, site, *s, op, name, position, fill);
                       if (kernel->WorkspaceBytes() <= site.workspace_bytes) return kernel;
                       return Refuse(why, TooLittleWorkspace(kernel->WorkspaceBytes(), site.workspace_bytes));
                     }});
