@@ -10,18 +10,18 @@ namespace act::cuda {
 StepProduct::StepProduct(const CudaContext& context, const Shape& s, int64_t workspace_bytes)
     : context_(&context) {
   const int64_t row_bytes = std::gcd(s.lead_a, std::gcd(s.lead_b, s.k)) * int64_t{sizeof(float)};
+  const ProductProblem problem{.m = s.m,
+                               .n = s.n,
+                               .k = s.k,
+                               .trans_b = s.transposed,
+                               .lead_a = std::max(s.lead_a, s.k),
+                               .lead_b = s.lead_b,
+                               .lead_c = s.n,
+                               .alignment = std::gcd(int64_t{16}, row_bytes),
+                               .math = context.product_math,
+                               .accumulates = s.adds};
   std::string why;
-  call_ = context.toolkit.products().Choose({.m = s.m,
-                                             .n = s.n,
-                                             .k = s.k,
-                                             .trans_b = s.transposed,
-                                             .lead_a = std::max(s.lead_a, s.k),
-                                             .lead_b = s.lead_b,
-                                             .lead_c = s.n,
-                                             .alignment = std::gcd(int64_t{16}, row_bytes),
-                                             .math = context.product_math,
-                                             .accumulates = s.adds},
-                                            workspace_bytes, &why);
+  if (workspace_bytes >= 0) call_ = context.toolkit.products().Choose(problem, workspace_bytes, &why);
   if (call_) return;
   ProductParameters& p = parameters_;
   p.goes_on = s.adds;

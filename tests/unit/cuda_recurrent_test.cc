@@ -61,7 +61,6 @@ TEST(CudaRecurrent, EmptyTensorsAndThoseThatDoNotFitAreRefused) {
   }
 }
 
-// The library gets no workspace, and less than that: then our tiles multiply.
 TEST(CudaRecurrent, ProductsOfAStepByTheLibraryAndByOurTiles) {
   TestCard& card = TheTestCard();
   for (const bool transposed : {false, true})
