@@ -42,12 +42,13 @@ ACT_DEVICE void Attention(const AttentionParameters& p) {
         x.at[r][c] = rows.Score(r, j, rows.Hidden(r, seen, j), x.at[r][c]);
       }
       o.ScaleRow(r, softmax.Raise(r, x.at[r]));
+      const uint32_t keeps = rows.Keeps(r, key);
 #pragma unroll
       for (int c = 0; c < Tiles::kColumns; ++c) {
         const int32_t j = key + Tiles::Column(c);
         const float weight = j < p.keys ? WeightOf(p, x.at[r][c], softmax.largest[r]) : 0;
         softmax.sum[r] += weight;
-        x.at[r][c] = weight * rows.Kept(r, j);
+        x.at[r][c] = weight * rows.Kept(keeps, c);
       }
     }
     StoreFactors<Form>(x, tiles);

@@ -68,12 +68,13 @@ ACT_DEVICE void AttentionStatistics(const AttentionGradParameters& all) {
         x.at[r][c] = rows.Score(r, j, rows.Hidden(r, seen, j), x.at[r][c]);
       }
       shift[r] *= softmax.Raise(r, x.at[r]);
+      const uint32_t keeps = rows.Keeps(r, key);
 #pragma unroll
       for (int c = 0; c < Tiles::kColumns; ++c) {
         const int32_t j = key + Tiles::Column(c);
         const float weight = j < p.keys ? WeightOf(p, x.at[r][c], softmax.largest[r]) : 0;
         softmax.sum[r] += weight;
-        if (weight != 0) shift[r] += weight * rows.Kept(r, j) * dp.at[r][c];
+        if (weight != 0) shift[r] += weight * rows.Kept(keeps, c) * dp.at[r][c];
       }
     }
   });
@@ -112,12 +113,13 @@ ACT_DEVICE typename Form::Tiles::Sums KeptProbabilities(const AttentionGradParam
     const int32_t i = query + Tiles::Row(r);
     const KeyRange seen = rows.Seen(r);
     const QueryStatistics row = StatisticsOf(all, slice, i);
+    const uint32_t keeps = rows.Keeps(r, key);
 #pragma unroll
     for (int c = 0; c < Tiles::kColumns; ++c) {
       const int32_t j = key + Tiles::Column(c);
       const float score = rows.Score(r, j, rows.Hidden(r, seen, j), x.at[r][c]);
       const float probability = WeightOf(p, score, row.largest) * row.normalizer;
-      x.at[r][c] = i < p.queries && j < p.keys ? probability * rows.Kept(r, j) : 0;
+      x.at[r][c] = i < p.queries && j < p.keys ? probability * rows.Kept(keeps, c) : 0;
     }
   }
   return x;
@@ -139,6 +141,7 @@ ACT_DEVICE typename Form::Tiles::Sums ScoreGradients(const AttentionGradParamete
     const int32_t i = query + Tiles::Row(r);
     const KeyRange seen = rows.Seen(r);
     const QueryStatistics row = StatisticsOf(all, slice, i);
+    const uint32_t keeps = rows.Keeps(r, key);
 #pragma unroll
     for (int c = 0; c < Tiles::kColumns; ++c) {
       const int32_t j = key + Tiles::Column(c);
@@ -146,7 +149,7 @@ ACT_DEVICE typename Form::Tiles::Sums ScoreGradients(const AttentionGradParamete
       float slope;
       const float score = rows.Score(r, j, hidden, x.at[r][c], &slope);
       const float probability = WeightOf(p, score, row.largest) * row.normalizer;
-      const float gradient = probability * (dp.at[r][c] * rows.Kept(r, j) - row.shift);
+      const float gradient = probability * (dp.at[r][c] * rows.Kept(keeps, c) - row.shift);
       const bool passes = exists && (!hidden || p.hidden_gradient);
       x.at[r][c] = passes ? kOfProducts ? gradient * (slope * p.scale) : gradient : 0;
     }

@@ -127,11 +127,35 @@ class ScoreRows {
     return score;
   }
 
-  // 0 where dropout drops the pair, otherwise 1 / (1 - probability).
-  ACT_DEVICE float Kept(int r, int32_t key) const {
+  // Bit c says that dropout keeps the pair of row r and the thread's column c of the tile from `key` on. Numbers of
+  // columns that lie 16 apart are words of one call (kernels/math/random.h), or of two if a block of 64 ends between.
+  ACT_DEVICE uint32_t Keeps(int r, int32_t key) const {
+    if constexpr (!Form::kHasDropout) return ~0u;
+    const int64_t row = first_element_ + int64_t{Tiles::Row(r)} * p_.keys + key;
+    uint32_t keeps = 0;
+#pragma unroll
+    for (int first = 0; first < Tiles::kColumnCycle; ++first) {
+      uint64_t drawn = ~uint64_t{0};
+      RandomWords words = {};
+#pragma unroll
+      for (int c = first; c < Tiles::kColumns; c += Tiles::kColumnCycle) {
+        const int64_t element = row + Tiles::Column(c);
+        const uint64_t call = FirstCall(kRandom32Block, sample_, p_.random_elements, element) +
+                              static_cast<uint64_t>(element % kRandomLanes);
+        if (call != drawn) words = RandomCall(random_, call);
+        drawn = call;
+        const auto w = static_cast<int>(element % kRandom32Block / kRandomLanes);
+        const uint32_t word =
+            w < 2 ? (w == 0 ? words.word[0] : words.word[1]) : (w == 2 ? words.word[2] : words.word[3]);
+        keeps |= static_cast<uint32_t>(word >= p_.threshold) << c;
+      }
+    }
+    return keeps;
+  }
+  // What a kept probability is multiplied by.
+  ACT_DEVICE float Kept(uint32_t keeps, int c) const {
     if constexpr (!Form::kHasDropout) return 1;
-    const int64_t element = first_element_ + int64_t{Tiles::Row(r)} * p_.keys + key;
-    return Random32(random_, sample_, p_.random_elements, element) >= p_.threshold ? p_.kept : 0;
+    return keeps >> c & 1 ? p_.kept : 0;
   }
 
  private:

@@ -32,6 +32,7 @@ struct MatrixRows {
 // A block of 256 threads. Each has 4 by 4 elements of a tile.
 struct FloatTiles {
   static constexpr int kThreads = 256, kRows = 4, kColumns = 4, kTeam = 16;
+  static constexpr int kColumnCycle = 1;  // columns c and c + kColumnCycle lie 16 apart
   struct Sums {
     float at[kRows][kColumns] = {};
   };

@@ -13,6 +13,7 @@ ACT_DEVICE float RoundedToTf32(float x) { return x == x ? FromBits(FloatBits(x) 
 // AddTensorProduct (README.md) has them.
 struct TensorTiles {
   static constexpr int kThreads = 128, kRows = 2, kColumns = 16, kTeam = 4;
+  static constexpr int kColumnCycle = 4;  // columns c and c + kColumnCycle lie 16 apart
   struct Sums {
     float at[kRows][kColumns] = {};
   };
