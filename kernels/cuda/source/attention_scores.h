@@ -133,7 +133,7 @@ class ScoreRows {
     if constexpr (!Form::kHasDropout) return ~0u;
     const int64_t row = first_element_ + int64_t{Tiles::Row(r)} * p_.keys + key;
     uint32_t keeps = 0;
-#pragma unroll
+#pragma unroll 1  // all at once would take too many registers
     for (int first = 0; first < Tiles::kColumnCycle; ++first) {
       uint64_t drawn = ~uint64_t{0};
       RandomWords words = {};
