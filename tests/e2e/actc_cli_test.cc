@@ -190,9 +190,6 @@ TEST_F(Actc, ChoosesTheStepThatFitsTheMemoryThereIs) {
         {{"--optimizer=adam", "--optimizer-state=auto"}, "give --memory-limit=SIZE", 2},
         {{"--memory-limit=8MB", "--optimizer=adagrad", "--optimizer-state=auto"},
          "state in float32 alone",
-         2},
-        {{"--memory-limit=8MB", "--optimizer=adam", "--optimizer-state=auto", "--target=cuda"},
-         "on the CPU alone",
          2}}) {
     const Outcome outcome = with(c.flags);
     EXPECT_EQ(outcome.exit_code, c.exit_code) << outcome.err;

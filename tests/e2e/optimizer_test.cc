@@ -217,8 +217,6 @@ TEST_F(Optimizers, RefuseFormsOfStateTheyDoNotHave) {
          {"none", "plain-sgd", "adagrad", "ort-adamw", "onnx-adam", "onnx-momentum"})
       ExpectWrongUsage(Joined(compile, {"--optimizer=" + optimizer, state}),
                        {"--optimizer-state", optimizer, "sgd, adam, adamw or lamb"});
-    for (const char* target : {"--target=cuda", "--target=all"})
-      ExpectWrongUsage(Joined(compile, {state, target}), {"--optimizer-state", "CPU", "--target=cpu"});
   }
   ExpectWrongUsage(Joined(compile, {"--optimizer-state=4bit"}), {"--optimizer-state", "4bit", "bf16"});
 }
