@@ -5,6 +5,7 @@
 #include "kernels/math/convert.h"
 #include "kernels/math/integer.h"
 #include "kernels/math/level_code.h"
+#include "kernels/math/moment_update.h"
 #include "kernels/math/pad_source.h"
 #include "kernels/math/random.h"
 #include "kernels/math/rounding.h"
@@ -95,6 +96,16 @@ __global__ void CallLevels(CodecSpec codec, GroupScale s, const float* x, uint32
   const bool has_levels = codec.HasLevels() && !codec.IsCast();
   const CodePacking packing = has_levels ? CodePackingOf(codec) : CodePackingOf(codec.LevelsAbove());
   codes[4] = static_cast<uint32_t>(packing.codes * BitsOfLevels(codec.levels) + packing.bits);
+}
+
+__global__ void CallMomentUpdate(MomentScalars scalars, MomentElement* elements, const float* table,
+                                 uint32_t* codes) {
+  UpdateByMomentum(scalars, elements[0]);
+  UpdateByAdam(scalars, elements[1]);
+  DirectionByLamb(scalars, elements[2]);
+  NextMoments(scalars, 1, elements[3]);
+  codes[0] = MomentInBFloat16(elements[0].first, codes[1]);
+  codes[1] = static_cast<uint32_t>(MomentCode(table, 255, elements[1].second, codes[2]));
 }
 
 __global__ void CallPadSource(int64_t* x, PadMode mode) { x[0] = PadSource(x[0], x[1], mode); }
