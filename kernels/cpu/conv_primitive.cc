@@ -22,14 +22,15 @@ memory::desc ChannelsLast(int64_t batch, int64_t channels, const Window::Triple&
   return {dims, DataType(dtype), kTags[rank - 1]};
 }
 
-// The start of the names of implementations that must not make the gradient of this weight. oneDNN's (3.x) jit_1x1:avx2
-// gathers strided pixels of x into scratch space. With 3 channels, which do not fill a vector, two threads got wrong sums
-// in up to two of three runs (AMD EPYC, Zen 3; ConvRepeated.*). All channels that leave a part of a vector are left to the
-// next implementation.
+// The start of the names of implementations that must not make the gradient of this weight. For strided pixels, oneDNN's
+// 1x1 kernels (jit_1x1, AVX2 and AVX-512) gather x in scratch space. They write beyond it where x is channels-last with
+// fewer channels than their block: wrong sums, or other memory overwritten (oneDNN 3.2 here; its issue 6035).
 std::string_view FaultyGradWeight(const ConvProblem& p) {
-  constexpr dnnl_dim_t kVector = 8;
+  constexpr dnnl_dim_t kLargestBlock = 16;
+  const memory::dims weights = p.any_weights.get_dims();  // [G,] M, C / G, K..
+  const dnnl_dim_t channels = weights[weights.size() - p.strides.size() - 1];
   const bool strided = std::any_of(p.strides.begin(), p.strides.end(), [](dnnl_dim_t s) { return s > 1; });
-  return strided && p.x.get_dims()[1] % kVector != 0 ? "jit_1x1" : "";
+  return strided && channels < kLargestBlock ? "jit_1x1" : "";
 }
 
 // Passes over `ref`, which is slower than our reference kernels.
