@@ -62,8 +62,7 @@ class ForwardKernel final : public RecurrentKernel {
         RoundUp(s_.batch * s_.Width() * int64_t{sizeof(float)}, AlignmentOf(TargetKind::kCuda));
     const StepProduct::Shape product{
         .n = s_.Width(), .k = s_.units, .lead_a = s_.units, .lead_b = s_.units, .transposed = true};
-    if (site.inputs.size() > initial && site.inputs[initial].bytes > 0)
-      from_initial_.emplace(Product(product));
+    if (OptionalInput(site.inputs, initial)) from_initial_.emplace(Product(product));
     StepProduct::Shape from_y = product;
     from_y.lead_a = s_.steps * s_.units;
     if (s_.steps > 1) from_y_.emplace(Product(from_y));

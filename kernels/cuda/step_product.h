@@ -12,9 +12,9 @@ namespace act::cuda {
 
 class StepProduct {
  public:
-  // c [m,n] = a [m,k] b, b being [k,n], or [n,k] if `transposed`. Rows of a and b begin `lead` elements after one
-  // another; c is dense. `adds`: to what c holds. `workspace_bytes`: for the library, at most;
-  // below 0: without it.
+  // c [m,n] = a [m,k] b, where b is [k,n], or [n,k] if `transposed`. lead_a, lead_b: elements from one row to the next;
+  // c is dense. `adds`: the product is added to what c holds. `workspace_bytes`: at most, for the library; below 0: our
+  // tiles multiply.
   struct Shape {
     int64_t m = 0, n = 0, k = 0, lead_a = 0, lead_b = 0;
     bool transposed = false, adds = false;

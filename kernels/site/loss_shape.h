@@ -2,10 +2,9 @@
 #pragma once
 
 #include <optional>
-#include <span>
 #include <string>
 
-#include "kernels/site/dereference.h"
+#include "kernels/site/optional_input.h"
 #include "runtime/executor/kernel.h"
 
 namespace act {
@@ -38,16 +37,5 @@ std::optional<LossShape> CrossEntropyShapeOf(const KernelSite& site, std::string
 std::optional<LossShape> CrossEntropyGradShapeOf(const KernelSite& site, std::string* why);
 std::optional<LossShape> CountCorrectShapeOf(const KernelSite& site, std::string* why);
 std::optional<LossShape> LossDenominatorShapeOf(const KernelSite& site, std::string* why);
-
-// The input, or null if it is left out.
-inline const TensorView* OptionalInput(std::span<const TensorView> inputs, size_t i) {
-  return i < inputs.size() && inputs[i].bytes > 0 ? &inputs[i] : nullptr;
-}
-
-// The floats in input `i` (class weights, a denominator), or null.
-inline const float* OptionalFloats(const KernelArgs& args, size_t i) {
-  const TensorView* input = OptionalInput(args.inputs, i);
-  return input ? input->as<float>() : nullptr;
-}
 
 }  // namespace act

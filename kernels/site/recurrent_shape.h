@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "kernels/site/dereference.h"
+#include "kernels/site/optional_input.h"
 #include "runtime/executor/kernel.h"
 
 namespace act {
@@ -23,10 +23,5 @@ struct RecurrentShape {
 // Nullopt, with the reason in *why, if a tensor does not fit the operator's
 // signature (runtime/plan/recurrent_signature.h).
 std::optional<RecurrentShape> RecurrentShapeOf(const KernelSite& site, std::string* why);
-
-// A tensor that may be left out. Null if it is.
-inline const float* OptionalFloats(const KernelArgs& args, size_t i) {
-  return i < args.inputs.size() && args.inputs[i].data ? args.inputs[i].as<float>() : nullptr;
-}
 
 }  // namespace act
