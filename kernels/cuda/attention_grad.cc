@@ -45,23 +45,26 @@ struct GradientSpace {
   Apart dq, dk, dv;
   int64_t slices = 0, parts_bytes = 0, statistics = 0, bytes = 0;
 
-  GradientSpace(const AttentionSite& site, int64_t element_bytes, int64_t parts, int64_t workspace_bytes);
+  // `most_parts`: bytes of the parts of a bias's gradient. The plan has no room for them if the bias differs from sample
+  // to sample; so they get what one head of keys leaves.
+  GradientSpace(const AttentionSite& site, int64_t element_bytes, int64_t most_parts,
+                int64_t workspace_bytes);
 };
 
-GradientSpace::GradientSpace(const AttentionSite& site, int64_t element_bytes, int64_t parts,
+GradientSpace::GradientSpace(const AttentionSite& site, int64_t element_bytes, int64_t most_parts,
                              int64_t workspace_bytes)
     : dq{site.parameters.at_q, site.shape.queries, site.shape.depth},
       dk{site.parameters.at_k, site.shape.keys, site.shape.depth},
-      dv{site.parameters.at_v, site.shape.keys, site.shape.value_depth},
-      parts_bytes(parts) {
+      dv{site.parameters.at_v, site.shape.keys, site.shape.value_depth} {
   const AttentionShape& s = site.shape;
   const int64_t group = site.parameters.group, of_statistics = group * s.queries * kCudaQueryBytes,
                 of_dq = group * dq.SliceElements() * element_bytes,
                 of_dk = dk.SliceElements() * element_bytes, of_dv = dv.SliceElements() * element_bytes;
   const int64_t head = std::max<int64_t>(of_statistics + of_dq + of_dk + of_dv, 1);
-  slices =
-      std::clamp<int64_t>((workspace_bytes - parts - kCudaAttentionGaps) / head, 0, s.batches * s.kv_heads);
-  bytes = parts;
+  const int64_t room = workspace_bytes - kCudaAttentionGaps;
+  parts_bytes = std::clamp<int64_t>(room - head, 0, most_parts);
+  slices = std::clamp<int64_t>((room - parts_bytes) / head, 0, s.batches * s.kv_heads);
+  bytes = parts_bytes;
   const auto place = [&](int64_t bytes_of_slice) {
     const int64_t at = RoundUp(bytes, AlignmentOf(TargetKind::kCuda));
     bytes = at + slices * bytes_of_slice;
@@ -142,7 +145,6 @@ class AttentionGradKernel final : public Kernel {
         move_(context, "move_matrices", "MoveMatricesParameters", "attention_grad",
               "MoveMatrices" + TemplateArguments(FloatType(result))),
         bias_(std::move(bias)) {
-    parameters_.forward = site.parameters;
     parameters_.key_tiles = DivisorOf(key_tiles_);
     parameters_.query_columns = parameters_.key_columns = DivisorOf(dq_columns_.tiles);
     parameters_.value_columns = DivisorOf(dv_columns_.tiles);
@@ -243,8 +245,7 @@ std::unique_ptr<Kernel> CreateAttentionGrad(const CudaContext& context, const Ke
 
   const int64_t parts =
       d_bias ? CudaAttentionPartBytes(d_bias->elements, d_bias->dtype == DType::kFloat32) : 0;
-  const GradientSpace space(*at, ByteSize(result), std::min(parts, site.workspace_bytes),
-                            site.workspace_bytes);
+  const GradientSpace space(*at, ByteSize(result), parts, site.workspace_bytes);
   if (space.slices == 0 && s.batches * s.kv_heads > 0)
     return Refuse(why, "the workspace does not hold what one head needs");
   if (space.bytes / ByteSize(result) >= kMaxCount) return Refuse(why, "2^31 elements of gradients at a time");

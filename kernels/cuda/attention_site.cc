@@ -7,7 +7,7 @@
 #include "kernels/math/random.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
-#include "kernels/site/loss_shape.h"
+#include "kernels/site/optional_input.h"
 
 namespace act::cuda {
 namespace {
@@ -23,18 +23,6 @@ bool PlacesOf(const MatrixSlices& m, MatrixPlaces* places) {
 bool TakesVectors(const TensorView& tensor, const MatrixSlices& m, int64_t columns) {
   return IsAlignedForVectors(tensor) && columns % 4 == 0 && m.row % 4 == 0 && m.offset % 4 == 0 &&
          AllMultiplesOf4(m.slices.strides);
-}
-
-EmptyQuery EmptyQueryOf(EmptyRow row) {
-  switch (row) {
-    case EmptyRow::kNaN:
-      return EmptyQuery::kNaN;
-    case EmptyRow::kMean:
-      return EmptyQuery::kMean;
-    case EmptyRow::kZero:
-      return EmptyQuery::kZero;
-  }
-  return EmptyQuery::kNaN;
 }
 
 int64_t Tiles(int64_t rows) { return DivideUp(rows, kAttentionTile); }
@@ -90,7 +78,7 @@ std::optional<AttentionSite> AttentionSiteOf(const CudaContext& context, const K
   };
   p.causal_offset = offset(s.causal, s.causal_offset, 2 * kMaxCount);
   p.window_offset = offset(s.window, s.window_offset, -2 * kMaxCount);
-  p.empty = EmptyQueryOf(s.empty_row);
+  p.empty = s.empty_row;
   p.hidden_gradient = s.hidden_gradient;
   p.random_elements = SaturatingMul(s.heads, SaturatingMul(s.queries, s.keys));
   p.kept = 1 / (1 - s.dropout);
@@ -102,7 +90,6 @@ std::optional<AttentionSite> AttentionSiteOf(const CudaContext& context, const K
   const auto flag = [](bool set) { return set ? "true" : "false"; };
   // Tensor cores, where factors are bfloat16 or may be rounded.
   at.tensor = operands[0].dtype == DType::kBFloat16 || context.product_math != FloatMath::kStrict;
-  at.threads = at.tensor ? 128 : 256;
   at.form = "act::cuda::AttentionForm" +
             TemplateArguments(at.tensor ? "act::cuda::TensorTiles" : "act::cuda::FloatTiles",
                               FloatType(operands[0].dtype), FloatType(result), vectors ? 4 : 1,

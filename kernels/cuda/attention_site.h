@@ -15,9 +15,9 @@ struct AttentionSite {
   AttentionShape shape;
   AttentionParameters parameters;  // but for addresses
   std::string form;                // in device code
-  int threads = 0;
-  bool tensor = false;  // products on tensor cores
+  bool tensor = false;             // products on tensor cores
 
+  int Threads() const { return tensor ? 128 : 256; }  // of a block
   int64_t QueryTiles() const;
   int64_t KeyTiles() const;
 };
@@ -45,10 +45,10 @@ OwnKernel<Parameters> AttentionKernel(const CudaContext& context, const Attentio
                                       const std::string& header, const std::string& function,
                                       int resident_blocks, const Arguments&... arguments) {
   return {context,
-          SourceWith(name, site.threads, parameters, header,
+          SourceWith(name, site.Threads(), parameters, header,
                      "  act::cuda::" + function + TemplateArguments(site.form, arguments...) + "(p);\n",
                      resident_blocks + site.tensor),
-          site.threads};
+          site.Threads()};
 }
 
 }  // namespace act::cuda

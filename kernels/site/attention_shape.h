@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "kernels/math/empty_row.h"
 #include "kernels/site/strided.h"
 #include "runtime/executor/kernel.h"
 
@@ -22,9 +23,6 @@ struct MatrixSlices {
     return offset + slices.At(slice) + r * row + c * column;
   }
 };
-
-// The result for a query that sees no key.
-enum class EmptyRow { kNaN, kMean, kZero };
 
 struct AttentionShape {
   int64_t batches = 1, heads = 1, kv_heads = 1;

@@ -75,6 +75,17 @@ inline OpCase Gradient(const Form& f) {
   return c;
 }
 
+// One product [N,T,3,H,D] makes q, k and v; its gradient is the only result.
+inline OpCase PackedGradient() {
+  const Ints heads = {2, 3, 130, 8};
+  OpCase c = Gradient({.name = "", .q = heads, .k = heads, .v = heads, .heads_second = true});
+  c.attrs.Set("packed", int64_t{2});
+  const TestTensor qkv = Random({2, 130, 3, 3, 8}, 7);
+  for (size_t i = 1; i < 4; ++i) c.inputs[i] = qkv;
+  c.outputs = {Empty(qkv.dims)};
+  return c;
+}
+
 inline const Form kForms[] = {
     {.name = "one block", .q = {2, 3, 17, 16}, .k = {2, 3, 17, 16}, .v = {2, 3, 17, 16}},
     {.name = "[N,T,H,D]", .q = {2, 3, 65, 20}, .k = {2, 3, 33, 20}, .v = {2, 3, 33, 7}, .heads_second = true},

@@ -61,14 +61,7 @@ TEST(Attention, GradientsMayLieWhereOperandsDo) {
     ExpectSameInPlace(Gradient(f), places);
     ExpectSameInPlace(WithBFloat16Results(InBFloat16(Gradient(f))), places);
   }
-  // One product [N,T,3,H,D] makes all three.
-  const Form f{
-      .name = "", .q = {2, 3, 130, 8}, .k = {2, 3, 130, 8}, .v = {2, 3, 130, 8}, .heads_second = true};
-  OpCase packed = Gradient(f);
-  packed.attrs.Set("packed", int64_t{2});
-  const TestTensor qkv = Random({2, 130, 3, 3, 8}, 7);
-  for (size_t i = 1; i < 4; ++i) packed.inputs[i] = qkv;
-  packed.outputs = {Empty(qkv.dims)};
+  const OpCase packed = PackedGradient();
   ExpectSameInPlace(packed, {{0, 1}, {0, 2}, {0, 3}});
   ExpectSameInPlace(WithBFloat16Results(InBFloat16(packed)), {{0, 1}, {0, 2}, {0, 3}});
 }

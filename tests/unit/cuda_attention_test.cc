@@ -98,14 +98,7 @@ TEST(CudaAttention, GradientsMayLieWhereOperandsDo) {
     expect_same(Gradient(f), {{0, 1}, {1, 2}, {2, 3}});
   }
   expect_same(WithBFloat16Results(InBFloat16(Gradient(kForms[6]))), {{0, 1}, {1, 2}, {2, 3}});
-  // One product [N,T,3,H,D] makes all three.
-  const Form f{
-      .name = "", .q = {2, 3, 130, 8}, .k = {2, 3, 130, 8}, .v = {2, 3, 130, 8}, .heads_second = true};
-  OpCase packed = Gradient(f);
-  packed.attrs.Set("packed", int64_t{2});
-  const TestTensor qkv = Random({2, 130, 3, 3, 8}, 7);
-  for (size_t i = 1; i < 4; ++i) packed.inputs[i] = qkv;
-  packed.outputs = {Empty(qkv.dims)};
+  const OpCase packed = PackedGradient();
   EXPECT_GT(Compare(packed, kTolerance), 0);
   expect_same(packed, {{0, 1}, {0, 2}, {0, 3}});
 }
@@ -140,6 +133,19 @@ TEST(CudaAttention, TheGradientOfABiasIsAddedInParts) {
     EXPECT_NE(some.description, all.description);
     EXPECT_LE(Distance(some.tensors[3], all.tensors[3]), kTolerance);
   }
+}
+
+// A plan has no room for parts if the bias differs from sample to sample. Then heads get the room, and sums are whole.
+TEST(CudaAttention, ABiasOfEachSampleLeavesRoomForItsHeads) {
+  const Ints heads = {3, 2, 20, 8};
+  Form f{.name = "", .q = heads, .k = heads, .v = heads, .bias = {3, 1, 20, 20}, .bias_gradient = false};
+  const int64_t planned = PlannedWorkspace(Gradient(f), CudaTarget());
+  f.bias_gradient = true;
+  const OpCase c = Gradient(f);
+  const CudaResult result = OnTheCard(c, planned / 6 + 1024);
+  const OpResult truth = RunReference(c);
+  for (size_t i = 0; i < truth.tensors.size(); ++i)
+    EXPECT_LE(Distance(result.tensors[i], truth.tensors[i]), kTolerance) << "result " << i;
 }
 
 // What is added to all scores of a query changes no probability.

@@ -6,6 +6,7 @@
 
 namespace act::cuda {
 
+// Declares `tiles`, the shared memory of a block.
 #define ACT_TILE_BUFFERS(tiles)                                    \
   ACT_SHARED(float4, staged_a, kStagedPacks);                      \
   ACT_SHARED(float4, staged_b, kStagedPacks);                      \
@@ -35,21 +36,12 @@ ACT_DEVICE void Attention(const AttentionParameters& p) {
     AddDots<Tiles, Form::kVector>(q, query, k, key, tiles, x);
 #pragma unroll
     for (int r = 0; r < Tiles::kRows; ++r) {
-      const KeyRange seen = rows.Seen(r);
-#pragma unroll
-      for (int c = 0; c < Tiles::kColumns; ++c) {
-        const int32_t j = key + Tiles::Column(c);
-        x.at[r][c] = rows.Score(r, j, rows.Hidden(r, seen, j), x.at[r][c]);
-      }
+      rows.ToScores(r, key, x.at[r]);
       o.ScaleRow(r, softmax.Raise(r, x.at[r]));
+      softmax.ToWeights(p, r, key, x.at[r]);
       const uint32_t keeps = rows.Keeps(r, key);
 #pragma unroll
-      for (int c = 0; c < Tiles::kColumns; ++c) {
-        const int32_t j = key + Tiles::Column(c);
-        const float weight = j < p.keys ? WeightOf(p, x.at[r][c], softmax.largest[r]) : 0;
-        softmax.sum[r] += weight;
-        x.at[r][c] = weight * rows.Kept(keeps, c);
-      }
+      for (int c = 0; c < Tiles::kColumns; ++c) x.at[r][c] *= rows.Kept(keeps, c);
     }
     StoreFactors<Form>(x, tiles);
     AddScoresTimes<Tiles, Form::kVector, true>(v, key, column, tiles, o);

@@ -39,7 +39,7 @@ ACT_DEVICE bool SeesNone(const AttentionGradParameters& p, int32_t slice, int32_
 template <class Tiles>
 ACT_DEVICE bool ComputesTile(const AttentionGradParameters& p, int32_t slice, int32_t query, int32_t key) {
   if (HasTile(KeysOfTile(p.forward, query), key)) return true;
-  return p.forward.empty == EmptyQuery::kMean && SeesNone<Tiles>(p, slice, query);
+  return p.forward.empty == EmptyRow::kMean && SeesNone<Tiles>(p, slice, query);
 }
 
 template <class Form>
@@ -61,21 +61,13 @@ ACT_DEVICE void AttentionStatistics(const AttentionGradParameters& all) {
     AddDots<Tiles, Form::kVector>(of.d_o, query, of.v, key, tiles, dp);
 #pragma unroll
     for (int r = 0; r < Tiles::kRows; ++r) {
-      const KeyRange seen = rows.Seen(r);
-#pragma unroll
-      for (int c = 0; c < Tiles::kColumns; ++c) {
-        const int32_t j = key + Tiles::Column(c);
-        x.at[r][c] = rows.Score(r, j, rows.Hidden(r, seen, j), x.at[r][c]);
-      }
+      rows.ToScores(r, key, x.at[r]);
       shift[r] *= softmax.Raise(r, x.at[r]);
+      softmax.ToWeights(p, r, key, x.at[r]);
       const uint32_t keeps = rows.Keeps(r, key);
 #pragma unroll
-      for (int c = 0; c < Tiles::kColumns; ++c) {
-        const int32_t j = key + Tiles::Column(c);
-        const float weight = j < p.keys ? WeightOf(p, x.at[r][c], softmax.largest[r]) : 0;
-        softmax.sum[r] += weight;
-        if (weight != 0) shift[r] += weight * rows.Kept(keeps, c) * dp.at[r][c];
-      }
+      for (int c = 0; c < Tiles::kColumns; ++c)
+        if (x.at[r][c] != 0) shift[r] += x.at[r][c] * rows.Kept(keeps, c) * dp.at[r][c];
     }
   });
 #pragma unroll
@@ -97,16 +89,19 @@ ACT_DEVICE QueryStatistics StatisticsOf(const AttentionGradParameters& all, int3
   return {Load(&from->largest), Load(&from->normalizer), Load(&from->shift)};
 }
 
-// For queries query.. of a slice and keys key..: probabilities, times what dropout keeps.
-template <class Form>
-ACT_DEVICE typename Form::Tiles::Sums KeptProbabilities(const AttentionGradParameters& all,
-                                                        const GradientOperands<Form>& of, int32_t slice,
-                                                        int32_t query, int32_t key,
-                                                        const TileBuffers& tiles) {
+// A pair of a query and a key in the backward pass.
+struct GradientPair {
+  float probability, kept;  // kept: what dropout multiplies it by
+  float slope, shift;       // of the score by the product; of the query's gradients
+  bool passes;              // the score has a gradient
+};
+
+// Replaces products x of queries query.. of a slice and keys key.. by f(r, c, pair), or by 0 where there is no pair.
+template <class Form, class F>
+ACT_DEVICE void ForPairs(const AttentionGradParameters& all, int32_t slice, int32_t query, int32_t key,
+                         typename Form::Tiles::Sums& x, const F& f) {
   using Tiles = typename Form::Tiles;
   const AttentionParameters& p = all.forward;
-  typename Tiles::Sums x;
-  AddDots<Tiles, Form::kVector>(of.q, query, of.k, key, tiles, x);
   const ScoreRows<Form> rows(p, slice, query);
 #pragma unroll
   for (int r = 0; r < Tiles::kRows; ++r) {
@@ -117,11 +112,29 @@ ACT_DEVICE typename Form::Tiles::Sums KeptProbabilities(const AttentionGradParam
 #pragma unroll
     for (int c = 0; c < Tiles::kColumns; ++c) {
       const int32_t j = key + Tiles::Column(c);
-      const float score = rows.Score(r, j, rows.Hidden(r, seen, j), x.at[r][c]);
-      const float probability = WeightOf(p, score, row.largest) * row.normalizer;
-      x.at[r][c] = i < p.queries && j < p.keys ? probability * rows.Kept(keeps, c) : 0;
+      const bool hidden = rows.Hidden(r, seen, j);
+      GradientPair pair;
+      const float score = rows.Score(r, j, hidden, x.at[r][c], &pair.slope);
+      pair.slope *= p.scale;
+      pair.probability = WeightOf(p, score, row.largest) * row.normalizer;
+      pair.kept = rows.Kept(keeps, c);
+      pair.shift = row.shift;
+      pair.passes = !hidden || p.hidden_gradient;
+      x.at[r][c] = i < p.queries && j < p.keys ? f(r, c, pair) : 0;
     }
   }
+}
+
+// For queries query.. of a slice and keys key..: probabilities, times what dropout keeps.
+template <class Form>
+ACT_DEVICE typename Form::Tiles::Sums KeptProbabilities(const AttentionGradParameters& all,
+                                                        const GradientOperands<Form>& of, int32_t slice,
+                                                        int32_t query, int32_t key,
+                                                        const TileBuffers& tiles) {
+  typename Form::Tiles::Sums x;
+  AddDots<typename Form::Tiles, Form::kVector>(of.q, query, of.k, key, tiles, x);
+  ForPairs<Form>(all, slice, query, key, x,
+                 [](int, int, const GradientPair& pair) { return pair.probability * pair.kept; });
   return x;
 }
 
@@ -130,30 +143,13 @@ template <class Form, bool kOfProducts>
 ACT_DEVICE typename Form::Tiles::Sums ScoreGradients(const AttentionGradParameters& all,
                                                      const GradientOperands<Form>& of, int32_t slice,
                                                      int32_t query, int32_t key, const TileBuffers& tiles) {
-  using Tiles = typename Form::Tiles;
-  const AttentionParameters& p = all.forward;
-  typename Tiles::Sums x, dp;
-  AddDots<Tiles, Form::kVector>(of.q, query, of.k, key, tiles, x);
-  AddDots<Tiles, Form::kVector>(of.d_o, query, of.v, key, tiles, dp);
-  const ScoreRows<Form> rows(p, slice, query);
-#pragma unroll
-  for (int r = 0; r < Tiles::kRows; ++r) {
-    const int32_t i = query + Tiles::Row(r);
-    const KeyRange seen = rows.Seen(r);
-    const QueryStatistics row = StatisticsOf(all, slice, i);
-    const uint32_t keeps = rows.Keeps(r, key);
-#pragma unroll
-    for (int c = 0; c < Tiles::kColumns; ++c) {
-      const int32_t j = key + Tiles::Column(c);
-      const bool hidden = rows.Hidden(r, seen, j), exists = i < p.queries && j < p.keys;
-      float slope;
-      const float score = rows.Score(r, j, hidden, x.at[r][c], &slope);
-      const float probability = WeightOf(p, score, row.largest) * row.normalizer;
-      const float gradient = probability * (dp.at[r][c] * rows.Kept(keeps, c) - row.shift);
-      const bool passes = exists && (!hidden || p.hidden_gradient);
-      x.at[r][c] = passes ? kOfProducts ? gradient * (slope * p.scale) : gradient : 0;
-    }
-  }
+  typename Form::Tiles::Sums x, dp;
+  AddDots<typename Form::Tiles, Form::kVector>(of.q, query, of.k, key, tiles, x);
+  AddDots<typename Form::Tiles, Form::kVector>(of.d_o, query, of.v, key, tiles, dp);
+  ForPairs<Form>(all, slice, query, key, x, [&](int r, int c, const GradientPair& pair) {
+    const float gradient = pair.probability * (dp.at[r][c] * pair.kept - pair.shift);
+    return !pair.passes ? 0.0f : kOfProducts ? gradient * pair.slope : gradient;
+  });
   return x;
 }
 
@@ -233,15 +229,10 @@ ACT_DEVICE void AttentionGradBias(const AttentionGradParameters& all) {
 #pragma unroll
       for (int c = 0; c < Tiles::kColumns; ++c) sums.at[r][c] += gradients.at[r][c];
   }
-  auto* const floats = reinterpret_cast<float*>(tiles.scores);
+  StoreScores<Tiles>(sums, tiles, [](float x) { return x; });
+  SyncThreads();
+  const auto* const floats = reinterpret_cast<const float*>(tiles.scores);
   constexpr int32_t kPitch = kScoresPitch * 4;
-  SyncThreads();
-#pragma unroll
-  for (int r = 0; r < Tiles::kRows; ++r)
-#pragma unroll
-    for (int c = 0; c < Tiles::kColumns; ++c)
-      floats[Tiles::Row(r) * kPitch + Tiles::Column(c)] = sums.at[r][c];
-  SyncThreads();
   // A row or column of the tile that stands for all is their sum.
   const bool all_queries = p.at_bias.row == 0, all_keys = p.at_bias.column == 0;
   const int32_t rows = all_queries ? 1 : kAttentionTile, columns = all_keys ? 1 : kAttentionTile;

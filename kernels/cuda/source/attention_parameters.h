@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/source/axes_parameters.h"
+#include "kernels/math/empty_row.h"
 #include "kernels/math/step_block.h"
 
 namespace act::cuda {
@@ -25,9 +26,6 @@ struct QueryStatistics {
   float largest, normalizer, shift;
 };
 
-// What a query gets that sees no key: EmptyRow of kernels/site/attention_shape.h.
-enum class EmptyQuery : int32_t { kNaN, kMean, kZero };
-
 struct AttentionParameters {
   const void *q = nullptr, *k = nullptr, *v = nullptr;
   const float* bias = nullptr;
@@ -43,7 +41,7 @@ struct AttentionParameters {
   float scale = 1, softcap = 0;
   // Query i sees the keys i + window_offset .. i + causal_offset, within -2^31..2^31.
   int64_t causal_offset = 0, window_offset = 0;
-  EmptyQuery empty = EmptyQuery::kNaN;
+  EmptyRow empty = EmptyRow::kNaN;
   bool hidden_gradient = false;
 
   const StepBlock* step = nullptr;

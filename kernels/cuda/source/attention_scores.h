@@ -49,33 +49,39 @@ ACT_DEVICE KeyRange KeysOfTile(const AttentionParameters& p, int32_t first_query
   const KeyRange range = {KeysOf(p, first_query).first / kAttentionTile * kAttentionTile,
                           KeysOf(p, last).end};
   if (range.first < range.end) return range;
-  return {0, p.empty == EmptyQuery::kNaN ? p.keys : 0};
+  return {0, p.empty == EmptyRow::kNaN ? p.keys : 0};
 }
 ACT_DEVICE bool HasTile(const KeyRange& range, int32_t key) { return key >= range.first && key < range.end; }
 
-// Calls f(key) for the tiles of keys with which a tile of queries computes: those that its queries see; then all others,
-// if sees_none(), that one of them sees no key, and takes the mean of all. All threads of the block must call it.
+// Calls f(key) for the tiles of keys that a tile of queries needs: first those that its queries see. If sees_none() then
+// says that one of them sees no key, and it takes the mean of all, the other tiles follow. All threads of the block must
+// call it.
 template <class F, class SeesNone>
 ACT_DEVICE void ForKeyTiles(const AttentionParameters& p, int32_t query, const SeesNone& sees_none,
                             const F& f) {
   const KeyRange range = KeysOfTile(p, query);
-  for (int32_t key = range.first; key < range.end; key += kAttentionTile) f(key);
-  if (p.empty != EmptyQuery::kMean || (range.first == 0 && range.end >= p.keys) || !sees_none()) return;
-  for (int32_t key = 0; key < p.keys; key += kAttentionTile)
-    if (!HasTile(range, key)) f(key);
+#pragma unroll 1  // one copy of f
+  for (int pass = 0; pass < 2; ++pass) {
+    const bool seen = pass == 0;
+    if (!seen && (p.empty != EmptyRow::kMean || (range.first == 0 && range.end >= p.keys) || !sees_none()))
+      return;
+#pragma unroll 1
+    for (int32_t key = seen ? range.first : 0; key < (seen ? range.end : p.keys); key += kAttentionTile)
+      if (seen || !HasTile(range, key)) f(key);
+  }
 }
 
 // The share of a score: e^(score - largest). While no key has been seen, keys that are hidden count alike if the query
 // may take their mean: they are forgotten when it sees one.
 ACT_DEVICE float WeightOf(const AttentionParameters& p, float score, float largest) {
   if (largest != -kInfinity) return expf(score - largest);
-  return score != score ? score : p.empty == EmptyQuery::kMean ? 1.0f : 0.0f;
+  return score != score ? score : p.empty == EmptyRow::kMean ? 1.0f : 0.0f;
 }
 // What makes a probability of a weight.
 ACT_DEVICE float NormalizerOf(const AttentionParameters& p, float largest, float sum) {
   if (p.keys == 0) return 1;
-  if (largest != -kInfinity || sum != sum || p.empty == EmptyQuery::kMean) return 1 / sum;
-  return p.empty == EmptyQuery::kZero ? 0 : FromBits(0x7fc00000u);
+  if (largest != -kInfinity || sum != sum || p.empty == EmptyRow::kMean) return 1 / sum;
+  return p.empty == EmptyRow::kZero ? 0 : FromBits(0x7fc00000u);
 }
 
 // A thread's rows of a tile of scores: queries query.. of slice `slice` of q.
@@ -125,6 +131,16 @@ class ScoreRows {
     if (hidden) return -kInfinity;
     if constexpr (Form::kHasBias) score += Load(bias_[r] + key * p_.at_bias.column);
     return score;
+  }
+
+  // Products of row r and the keys of a tile from `key` on become scores.
+  ACT_DEVICE void ToScores(int r, int32_t key, float (&x)[Tiles::kColumns]) const {
+    const KeyRange seen = Seen(r);
+#pragma unroll
+    for (int c = 0; c < Tiles::kColumns; ++c) {
+      const int32_t j = key + Tiles::Column(c);
+      x[c] = Score(r, j, Hidden(r, seen, j), x[c]);
+    }
   }
 
   // Bit c says that dropout keeps the pair of row r and the thread's column c of the tile from `key` on. Numbers of
@@ -196,6 +212,14 @@ struct RunningSoftmax {
     sum[r] *= factor;
     return factor;
   }
+  // After that: the scores, of keys from `key` on, become weights.
+  ACT_DEVICE void ToWeights(const AttentionParameters& p, int r, int32_t key, float (&x)[Tiles::kColumns]) {
+#pragma unroll
+    for (int c = 0; c < Tiles::kColumns; ++c) {
+      x[c] = key + Tiles::Column(c) < p.keys ? WeightOf(p, x[c], largest[r]) : 0;
+      sum[r] += x[c];
+    }
+  }
   // Whether a query of the tile has seen no key so far. All threads of the block must ask.
   ACT_DEVICE bool SeesNone(const AttentionParameters& p, int32_t query) const {
     bool none = false;
@@ -209,18 +233,22 @@ struct RunningSoftmax {
   }
 };
 
-// Writes a thread's elements of a factor of the next product.
-template <class Form>
-ACT_DEVICE void StoreFactors(const typename Form::Tiles::Sums& factors, const TileBuffers& tiles) {
-  using Tiles = typename Form::Tiles;
+// Writes a(x) for each of a thread's elements x to the tile of scores in shared memory.
+template <class Tiles, class A>
+ACT_DEVICE void StoreScores(const typename Tiles::Sums& scores, const TileBuffers& tiles, const A& a) {
   auto* const floats = reinterpret_cast<float*>(tiles.scores);
   SyncThreads();  // the last one may still be read
 #pragma unroll
   for (int r = 0; r < Tiles::kRows; ++r)
 #pragma unroll
     for (int c = 0; c < Tiles::kColumns; ++c)
-      floats[Tiles::Row(r) * kScoresPitch * 4 + Tiles::Column(c)] =
-          Tiles::template Factor<typename Form::T>(factors.at[r][c]);
+      floats[Tiles::Row(r) * kScoresPitch * 4 + Tiles::Column(c)] = a(scores.at[r][c]);
+}
+// As a factor of the next product.
+template <class Form>
+ACT_DEVICE void StoreFactors(const typename Form::Tiles::Sums& factors, const TileBuffers& tiles) {
+  using Tiles = typename Form::Tiles;
+  StoreScores<Tiles>(factors, tiles, [](float x) { return Tiles::template Factor<typename Form::T>(x); });
 }
 
 }  // namespace act::cuda
