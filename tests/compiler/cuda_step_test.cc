@@ -80,6 +80,47 @@ TEST(CudaStep, ARunAllocatesNothingAfterItsFirstSteps) {
   EXPECT_EQ(beside[1], beside[3]);
 }
 
+// The mean square of a product with a weight that is large enough for state in few bits.
+ImportResult LargeProduct() {
+  Graph graph;
+  GraphBuilder b(graph);
+  const ValueId x = b.Input("x", {DType::kFloat32, {Dim::Batch(), 64}}, ValueKind::kInput);
+  std::vector<float> values(64 * 96);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 7) / 8 - .4f;
+  const ValueId w =
+      b.Input("w", {DType::kFloat32, {64, 96}}, ValueKind::kParameter, testing_step::HostFloats(values));
+  const ValueId y = Take(b.Add1("MatMul", {x, w}, {}, "product"));
+  graph.outputs = {Take(b.Add1("ReduceMean", {Take(b.Add1("Square", {y}))}, Over({0, 1}, false), "loss"))};
+  return testing_step::ModelOf(std::move(graph));
+}
+
+TEST(CudaStep, StateInFewBitsTrainsAsOnTheProcessor) {
+  for (const char* optimizer : {"sgd", "adamw", "lamb"})
+    for (const StateFormat state : {StateFormat::kBFloat16, StateFormat::k8Bit}) {
+      SCOPED_TRACE(std::string(optimizer) + ", form " + std::to_string(static_cast<int>(state)));
+      CompileOptions options = testing_step::Checked("L0", optimizer);
+      options.state = state;
+      const Plan plan = Take(Compile(LargeProduct(), options));
+      const auto is_update = [](const Node& node) { return node.op.rfind("Quantized", 0) == 0; };
+      EXPECT_EQ(std::count_if(plan.train.graph.nodes.begin(), plan.train.graph.nodes.end(), is_update), 1);
+      CudaCard card;
+      const auto on_card = card.Open(plan, kBatch);
+      const auto on_processor = Take(Executor::Create(plan, Take(LayOut(plan, kBatch)), TestDevice(),
+                                                      testing_step::CpuKernels(), {.threads = 1}));
+      const auto losses = [](Executor& executor) {
+        const auto data = RandomBatch(InputSlots(executor.plan().train.graph), 5);
+        TrainPosition position{.seed = 7};
+        const Hyperparameters hyper{.lr = .01, .momentum = .9, .beta1 = .9, .beta2 = .99, .eps = 1e-6};
+        return Take(Train(executor, *data, nullptr, {.steps = 5, .hyper = hyper}, position)).losses;
+      };
+      const std::vector<double> got = losses(*on_card), expected = losses(*on_processor);
+      // Sums of the product in another order; a code may then round the other way.
+      for (size_t i = 0; i < expected.size(); ++i)
+        EXPECT_NEAR(got[i], expected[i], 1e-4 * std::fabs(expected[i])) << "step " << i;
+      EXPECT_NE(expected.front(), expected.back());
+    }
+}
+
 TEST(CudaStep, AThousandOrdersGiveTheSameBits) {
   const Plan plan = CompileAt("L3", 1, 1);
   CudaCard card;

@@ -167,6 +167,10 @@ TEST_F(Actc, ChoosesTheStepThatFitsTheMemoryThereIs) {
   EXPECT_NE(with({"--memory-limit=1GiB"}).out.find("memory limit: L0 takes "), std::string::npos);
   const Outcome chosen = with({"-O", "auto", "--memory-limit=4.5MiB"});
   EXPECT_NE(chosen.out.find("the next better step, "), std::string::npos) << chosen.out << chosen.err;
+  // State in 8 bits is a choice for a card, too.
+  const Outcome on_card =
+      with({"--memory-limit=4.5MiB", "--optimizer=adam", "--optimizer-state=auto", "--target=cuda"});
+  EXPECT_NE(on_card.out.find("--optimizer-state=8bit"), std::string::npos) << on_card.out << on_card.err;
   struct Case {
     std::vector<std::string> flags;
     const char* word;

@@ -17,19 +17,8 @@ void ExpectTheProcessorsBits(const OpCase& c) {
     EXPECT_EQ(card.tensors[i].bytes, host.tensors[i].bytes) << "tensor " << i;
 }
 
-std::vector<QuantizedUpdate> Updates() {
-  std::vector<QuantizedUpdate> all;
-  for (const bool coded : {false, true}) {
-    all.push_back({"QuantizedMomentum", coded, false});
-    all.push_back({"QuantizedAdam", coded, false});
-    all.push_back({"QuantizedAdam", coded, true});
-    all.push_back({"QuantizedLamb", coded, false});
-  }
-  return all;
-}
-
 TEST(CudaQuantizedUpdate, HasTheProcessorsBits) {
-  for (const QuantizedUpdate& update : Updates())
+  for (const QuantizedUpdate& update : AllQuantizedUpdates())
     for (const int64_t elements : {0, 1, 3, 130, 256, 257, 2048, 5003}) {
       SCOPED_TRACE(update.Name() + ", " + std::to_string(elements) + " elements");
       OpCase c = update.Case(elements, 7);
@@ -40,7 +29,7 @@ TEST(CudaQuantizedUpdate, HasTheProcessorsBits) {
 }
 
 TEST(CudaQuantizedUpdate, ZerosAndNumbersThatAreNotFinite) {
-  for (const QuantizedUpdate& update : Updates())
+  for (const QuantizedUpdate& update : AllQuantizedUpdates())
     for (const float odd : {0.0f, 1e-30f, 1e30f, INFINITY, -INFINITY, NAN}) {
       SCOPED_TRACE(update.Name() + ", " + std::to_string(odd));
       OpCase c = update.Case(1000, 3);

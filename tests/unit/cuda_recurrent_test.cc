@@ -11,22 +11,10 @@ using namespace recurrent_cases;
 // As for the processor's kernels: sums of up to 3 * 300 products in float over five steps.
 constexpr double kTolerance = 1e-5;
 
-int Compare(const OpCase& c) { return CompareCudaWithReference(cuda::RegisterCudaRecurrent, c, kTolerance); }
-
 TEST(CudaRecurrent, AgreesWithTheReference) {
-  for (const RecurrentSignature& signature : kRecurrentSignatures)
-    for (const Shape& shape : kShapes)
-      for (const bool reverse : {false, true})
-        for (const bool all : {false, true}) {
-          SCOPED_TRACE(std::string(signature.op) + " of " + std::to_string(shape.batch) + " samples, " +
-                       std::to_string(shape.steps) + " steps, " + std::to_string(shape.units) + " units" +
-                       (reverse ? ", reverse" : "") + (all ? ", all operands" : ""));
-          OpCase c = Case(std::string(signature.op), shape, reverse, all);
-          EXPECT_GT(Compare(c), 0);
-          if (signature.op != "Rnn") continue;
-          c.attrs.Set("activation", std::string("Relu"));
-          EXPECT_GT(Compare(c), 0);
-        }
+  ForCases([](const OpCase& c) {
+    EXPECT_GT(CompareCudaWithReference(cuda::RegisterCudaRecurrent, c, kTolerance), 0);
+  });
 }
 
 // The pairs of recurrent_signature.h.

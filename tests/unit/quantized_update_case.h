@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "kernels/math/convert.h"
 #include "runtime/codec/dynamic_map.h"
@@ -72,5 +73,16 @@ struct QuantizedUpdate {
     if (coded) c.inputs.push_back(Floats({blocks}, std::vector<float>(static_cast<size_t>(blocks), most)));
   }
 };
+
+inline std::vector<QuantizedUpdate> AllQuantizedUpdates() {
+  std::vector<QuantizedUpdate> all;
+  for (const bool coded : {false, true}) {
+    all.push_back({"QuantizedMomentum", coded, false});
+    all.push_back({"QuantizedAdam", coded, false});
+    all.push_back({"QuantizedAdam", coded, true});
+    all.push_back({"QuantizedLamb", coded, false});
+  }
+  return all;
+}
 
 }  // namespace act

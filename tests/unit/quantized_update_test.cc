@@ -6,17 +6,6 @@
 namespace act {
 namespace {
 
-std::vector<QuantizedUpdate> Updates() {
-  std::vector<QuantizedUpdate> all;
-  for (const bool coded : {false, true}) {
-    all.push_back({"QuantizedMomentum", coded, false});
-    all.push_back({"QuantizedAdam", coded, false});
-    all.push_back({"QuantizedAdam", coded, true});
-    all.push_back({"QuantizedLamb", coded, false});
-  }
-  return all;
-}
-
 OpResult Updated(const OpCase& c, int threads = 1) {
   return RunKernel(CpuRegistry().For(c.op).back(), c, threads, 0);
 }
@@ -61,7 +50,7 @@ double GapAround(const QuantizedUpdate& update, size_t state, double x, double l
 }
 
 TEST(QuantizedUpdates, AgreeWithLoopsInDouble) {
-  for (const QuantizedUpdate& update : Updates())
+  for (const QuantizedUpdate& update : AllQuantizedUpdates())
     for (const int64_t n : {1, 255, 256, 257, 1000}) {
       const OpCase c = update.Case(n, 3);
       const OpResult result = Updated(c);
@@ -107,7 +96,7 @@ void ExpectTheReferencesBits(const OpCase& c) {
 }
 
 TEST(QuantizedUpdates, TheFastKernelsHaveTheReferencesBits) {
-  for (const QuantizedUpdate& update : Updates())
+  for (const QuantizedUpdate& update : AllQuantizedUpdates())
     for (const int64_t elements : {0, 1, 255, 257, 5000}) {
       SCOPED_TRACE(update.Name() + ", " + std::to_string(elements) + " elements");
       ExpectTheReferencesBits(update.Case(elements, 9));
@@ -116,7 +105,7 @@ TEST(QuantizedUpdates, TheFastKernelsHaveTheReferencesBits) {
 
 // Every part of the maps is met: numbers of all magnitudes beside one of 1; those of the maps, and their neighbours.
 TEST(QuantizedUpdates, TheFastKernelsHaveTheReferencesCodes) {
-  for (const QuantizedUpdate& update : Updates()) {
+  for (const QuantizedUpdate& update : AllQuantizedUpdates()) {
     SCOPED_TRACE(update.Name());
     OpCase c = update.Case(1 << 16, 9);
     std::mt19937 engine(3);
@@ -140,7 +129,7 @@ TEST(QuantizedUpdates, TheFastKernelsHaveTheReferencesCodes) {
 }
 
 TEST(QuantizedUpdates, TheFastKernelsHaveTheReferencesBitsOfWhatIsNotFinite) {
-  for (const QuantizedUpdate& update : Updates())
+  for (const QuantizedUpdate& update : AllQuantizedUpdates())
     for (const float odd : {0.0f, -0.0f, 1e-30f, 1e-40f, 1e30f, INFINITY, -INFINITY, NAN}) {
       SCOPED_TRACE(update.Name() + ", " + std::to_string(odd));
       OpCase c = update.Case(1000, 3);
@@ -210,7 +199,7 @@ TEST(QuantizedUpdates, SecondMomentsAreNeverRoundedToZero) {
 
 // Another step draws other bits, and so does another seed.
 TEST(QuantizedUpdates, RoundByStepAndSeed) {
-  for (const QuantizedUpdate& update : Updates()) {
+  for (const QuantizedUpdate& update : AllQuantizedUpdates()) {
     OpCase c = update.Case(600, 4);
     const std::vector<TestTensor> before = After(update, c, Updated(c));
     const size_t state = update.state(0), parameter = update.parameter();
@@ -227,7 +216,7 @@ TEST(QuantizedUpdates, RoundByStepAndSeed) {
 
 // State starts as zero bytes, and a gradient of zeros leaves it at 0.
 TEST(QuantizedUpdates, StartFromZeroBytes) {
-  for (const QuantizedUpdate& update : Updates()) {
+  for (const QuantizedUpdate& update : AllQuantizedUpdates()) {
     OpCase c = update.Case(600, 4);
     std::fill(c.inputs[0].bytes.begin(), c.inputs[0].bytes.end(), std::byte{});
     for (size_t i = update.parameter() + 1; i < c.inputs.size(); ++i)
@@ -246,7 +235,7 @@ TEST(QuantizedUpdates, StartFromZeroBytes) {
 }
 
 TEST(QuantizedUpdates, ANumberThatIsNotFiniteSpoilsItsBlockAlone) {
-  for (const QuantizedUpdate& update : Updates())
+  for (const QuantizedUpdate& update : AllQuantizedUpdates())
     for (const float bad : {INFINITY, -INFINITY, NAN}) {
       OpCase c = update.Case(600, 4);
       c.inputs[0].as<float>()[300] = bad;
@@ -262,7 +251,7 @@ TEST(QuantizedUpdates, ANumberThatIsNotFiniteSpoilsItsBlockAlone) {
 }
 
 TEST(QuantizedUpdates, RefuseOperandsOfNoForm) {
-  for (const QuantizedUpdate& update : Updates()) {
+  for (const QuantizedUpdate& update : AllQuantizedUpdates()) {
     std::vector<OpCase> wrong(4, update.Case(600, 4));
     wrong[0].inputs.push_back(Floats({}, {1}));
     wrong[1].inputs[update.state(0)] = Empty({600});

@@ -53,4 +53,22 @@ inline OpCase Case(const std::string& op, const Shape& shape, bool reverse, bool
   return c;
 }
 
+// Calls f(case) for every operator and shape, in both directions, with and without optional operands.
+template <class F>
+void ForCases(const F& f) {
+  for (const RecurrentSignature& signature : kRecurrentSignatures)
+    for (const Shape& shape : kShapes)
+      for (const bool reverse : {false, true})
+        for (const bool all : {false, true}) {
+          SCOPED_TRACE(std::string(signature.op) + " of " + std::to_string(shape.batch) + " samples, " +
+                       std::to_string(shape.steps) + " steps, " + std::to_string(shape.units) + " units" +
+                       (reverse ? ", reverse" : "") + (all ? ", all operands" : ""));
+          OpCase c = Case(std::string(signature.op), shape, reverse, all);
+          f(c);
+          if (signature.op != "Rnn") continue;
+          c.attrs.Set("activation", std::string("Relu"));
+          f(c);
+        }
+}
+
 }  // namespace act::recurrent_cases

@@ -8,21 +8,9 @@ using namespace recurrent_cases;
 // Sums of up to 3 * 300 products in float over five steps: a few 1e-6 of the largest.
 constexpr double kTolerance = 1e-5;
 
+// On 1, 2 and 5 threads in the planned workspace.
 TEST(Recurrent, FastKernelsAreTheReference) {
-  for (const RecurrentSignature& signature : kRecurrentSignatures)
-    for (const Shape& shape : kShapes)
-      for (const bool reverse : {false, true})
-        for (const bool all : {false, true}) {
-          SCOPED_TRACE(std::string(signature.op) + " of " + std::to_string(shape.batch) + " samples, " +
-                       std::to_string(shape.steps) + " steps, " + std::to_string(shape.units) + " units" +
-                       (reverse ? ", reverse" : "") + (all ? ", all operands" : ""));
-          OpCase c = Case(std::string(signature.op), shape, reverse, all);
-          // On 1, 2 and 5 threads in the planned workspace.
-          EXPECT_GE(CompareWithReference(c, kTolerance), 3);
-          if (signature.op != "Rnn") continue;
-          c.attrs.Set("activation", std::string("Relu"));
-          EXPECT_GE(CompareWithReference(c, kTolerance), 3);
-        }
+  ForCases([](const OpCase& c) { EXPECT_GE(CompareWithReference(c, kTolerance), 3); });
 }
 
 TEST(Recurrent, NoSamplesAndNoUnits) {
