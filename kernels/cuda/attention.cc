@@ -14,8 +14,8 @@ std::unique_ptr<Kernel> Attention(const CudaContext& context, const KernelSite& 
   if (!at) return nullptr;
   const ResultColumns columns(at->shape.value_depth);
   at->parameters.column_tiles = DivisorOf(columns.tiles);
-  const auto kernel = AttentionKernel<AttentionParameters>(context, *at, "attention", "AttentionParameters",
-                                                           "attention", "Attention", 2, columns.groups);
+  const auto kernel = AttentionKernel<AttentionParameters>(
+      context, *at, "attention", "AttentionParameters", "attention", "Attention", 3, false, columns.groups);
   const int64_t blocks = at->shape.batches * at->shape.heads * at->QueryTiles() * columns.tiles;
   return MakeKernel(
       [&context, kernel, blocks, shared = at->parameters](const KernelArgs& args) -> std::string {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 
 #include "kernels/cuda/attention_site.h"
 #include "kernels/cuda/column_plan.h"
@@ -80,8 +81,31 @@ template <class... Arguments>
 GradKernel GradientKernel(const CudaContext& context, const AttentionSite& site, const std::string& name,
                           const std::string& function, const Arguments&... arguments) {
   return AttentionKernel<AttentionGradParameters>(context, site, name, "AttentionGradParameters",
-                                                  "attention_grad", function, 2, arguments...);
+                                                  "attention_grad", function, kAttentionOperands, true,
+                                                  arguments...);
 }
+
+// The gradients of keys and values, in one kernel where the sums of both fit its registers.
+struct KeyKernels {
+  GradKernel first;
+  int64_t first_tiles;               // of columns
+  std::optional<GradKernel> second;  // of values
+
+  KeyKernels(const CudaContext& context, const AttentionSite& site, const ResultColumns& keys,
+             const ResultColumns& values)
+      : first(Of(context, site, keys.groups, AtOnce(site, keys, values) ? values.groups : 0)),
+        first_tiles(AtOnce(site, keys, values) ? std::max(keys.tiles, values.tiles) : keys.tiles) {
+    if (!AtOnce(site, keys, values)) second = Of(context, site, 0, values.groups);
+  }
+
+ private:
+  static bool AtOnce(const AttentionSite& site, const ResultColumns& keys, const ResultColumns& values) {
+    return site.OnTensorCores() || std::max(keys.groups, values.groups) == 1;
+  }
+  static GradKernel Of(const CudaContext& context, const AttentionSite& site, int keys, int values) {
+    return GradientKernel(context, site, "attention_grad_keys", "AttentionGradKeys", keys, values);
+  }
+};
 
 // The kernel of a bias's gradient. Its parts lie at the start of the workspace.
 struct BiasGradient {
@@ -125,7 +149,7 @@ std::optional<BiasGradient> BiasGradientOf(const CudaContext& context, const Att
 class AttentionGradKernel final : public Kernel {
  public:
   AttentionGradKernel(const CudaContext& context, const AttentionSite& site, DType result,
-                      const GradientSpace& space, std::optional<BiasGradient> bias,
+                      int64_t moved_at_once, const GradientSpace& space, std::optional<BiasGradient> bias,
                       const AttentionGradParameters& parameters)
       : context_(context),
         shape_(site.shape),
@@ -138,15 +162,14 @@ class AttentionGradKernel final : public Kernel {
         statistics_(GradientKernel(context, site, "attention_statistics", "AttentionStatistics")),
         dq_(GradientKernel(context, site, "attention_grad_queries", "AttentionGradQueries",
                            dq_columns_.groups)),
-        dk_(GradientKernel(context, site, "attention_grad_keys", "AttentionGradKeys", dq_columns_.groups,
-                           "false")),
-        dv_(GradientKernel(context, site, "attention_grad_values", "AttentionGradKeys", dv_columns_.groups,
-                           "true")),
+        keys_(context, site, dq_columns_, dv_columns_),
         move_(context, "move_matrices", "MoveMatricesParameters", "attention_grad",
-              "MoveMatrices" + TemplateArguments(FloatType(result))),
+              "MoveMatrices" + TemplateArguments(FloatType(result), moved_at_once)),
+        moved_at_once_(moved_at_once),
         bias_(std::move(bias)) {
     parameters_.key_tiles = DivisorOf(key_tiles_);
-    parameters_.query_columns = parameters_.key_columns = DivisorOf(dq_columns_.tiles);
+    parameters_.query_columns = DivisorOf(dq_columns_.tiles);
+    parameters_.key_columns = DivisorOf(keys_.first_tiles);
     parameters_.value_columns = DivisorOf(dv_columns_.tiles);
   }
 
@@ -166,8 +189,10 @@ class AttentionGradKernel final : public Kernel {
   GradientSpace space_;
   int64_t query_tiles_, key_tiles_;
   ResultColumns dq_columns_, dv_columns_;  // those of dk are dq's
-  GradKernel statistics_, dq_, dk_, dv_;
+  GradKernel statistics_, dq_;
+  KeyKernels keys_;
   OwnKernel<MoveMatricesParameters> move_;
+  int64_t moved_at_once_;  // elements
   std::optional<BiasGradient> bias_;
 };
 
@@ -208,8 +233,9 @@ Status AttentionGradKernel::RunSlices(const KernelArgs& args, AttentionGradParam
     status = bias_->kernel.Launch(bias_->blocks * bias_->parts.count(), p);
   }
   if (status.empty()) status = dq_.Launch(q_count * query_tiles_ * dq_columns_.tiles, p);
-  if (status.empty()) status = dk_.Launch(count * key_tiles_ * dq_columns_.tiles, p);
-  if (status.empty()) status = dv_.Launch(count * key_tiles_ * dv_columns_.tiles, p);
+  if (status.empty()) status = keys_.first.Launch(count * key_tiles_ * keys_.first_tiles, p);
+  if (status.empty() && keys_.second)
+    status = keys_.second->Launch(count * key_tiles_ * dv_columns_.tiles, p);
   const auto result = [&](size_t operand) { return args.outputs[shape_.GradientOf(operand)].as<void>(); };
   if (status.empty()) status = Move(space_.dq, p.dq, result(0), first_q, q_count);
   if (status.empty()) status = Move(space_.dk, p.dk, result(1), first, count);
@@ -218,13 +244,13 @@ Status AttentionGradKernel::RunSlices(const KernelArgs& args, AttentionGradParam
 
 Status AttentionGradKernel::Move(const Apart& gradient, const void* from, void* to, int64_t first,
                                  int64_t count) const {
-  const int64_t items = count * gradient.SliceElements();
+  const int64_t items = count * gradient.SliceElements() / moved_at_once_;
   return move_.LaunchItems(items, {.from = from,
                                    .to = to,
                                    .at = gradient.at,
                                    .first_slice = static_cast<int32_t>(first),
                                    .rows = DivisorOf(gradient.rows),
-                                   .columns = DivisorOf(gradient.columns),
+                                   .columns = DivisorOf(gradient.columns / moved_at_once_),
                                    .items = static_cast<int32_t>(items)});
 }
 
@@ -256,7 +282,13 @@ std::unique_ptr<Kernel> CreateAttentionGrad(const CudaContext& context, const Ke
     bias = BiasGradientOf(context, *at, *d_bias, space, p);
     if (!bias) return Refuse(why, "the workspace does not hold the gradient of the bias");
   }
-  return std::make_unique<AttentionGradKernel>(context, *at, result, space, std::move(bias), p);
+  int64_t moved_at_once = 16 / ByteSize(result);
+  for (const auto& [operand, m, columns] :
+       {std::tuple{0, &s.q, s.depth}, {1, &s.k, s.depth}, {2, &s.v, s.value_depth}})
+    if (!TakesVectors(site.outputs[s.GradientOf(static_cast<size_t>(operand))], *m, columns, moved_at_once))
+      moved_at_once = 1;
+  return std::make_unique<AttentionGradKernel>(context, *at, result, moved_at_once, space, std::move(bias),
+                                               p);
 }
 
 }  // namespace act::cuda

@@ -19,18 +19,34 @@ bool PlacesOf(const MatrixSlices& m, MatrixPlaces* places) {
   return true;
 }
 
-// Whether every matrix of `tensor` begins where four elements may be loaded at once, and so does each row.
-bool TakesVectors(const TensorView& tensor, const MatrixSlices& m, int64_t columns) {
-  return IsAlignedForVectors(tensor) && columns % 4 == 0 && m.row % 4 == 0 && m.offset % 4 == 0 &&
-         AllMultiplesOf4(m.slices.strides);
-}
-
 int64_t Tiles(int64_t rows) { return DivideUp(rows, kAttentionTile); }
+
+// Where factors are bfloat16 or may be rounded, and the tiles of the gradient's operands fit a multiprocessor.
+void ChooseTensorCores(const CudaContext& context, DType dtype, AttentionSite* at) {
+  if (dtype != DType::kBFloat16 && context.product_math == FloatMath::kStrict) return;
+  const int64_t chunks = Tiles(std::max<int64_t>({at->shape.depth, at->shape.value_depth, 1}));
+  if (chunks > 2) return;  // their sums would not fit the registers
+  at->element_bytes = static_cast<int>(ByteSize(dtype));
+  at->chunks = static_cast<int>(chunks);
+  if (at->SharedBytes(kAttentionOperands, true) > context.driver().card().shared_bytes) at->chunks = 0;
+}
 
 }  // namespace
 
+bool TakesVectors(const TensorView& tensor, const MatrixSlices& m, int64_t columns, int64_t elements) {
+  const auto is_multiple = [elements](int64_t n) { return n % elements == 0; };
+  return CommonAlignment(tensor, tensor) % (elements * ByteSize(tensor.dtype)) == 0 && is_multiple(columns) &&
+         is_multiple(m.row) && is_multiple(m.offset) && std::ranges::all_of(m.slices.strides, is_multiple);
+}
+
 int64_t AttentionSite::QueryTiles() const { return Tiles(shape.queries); }
 int64_t AttentionSite::KeyTiles() const { return Tiles(shape.keys); }
+
+int64_t AttentionSite::SharedBytes(int operands, bool scores) const {
+  if (!OnTensorCores()) return 0;
+  return int64_t{kAttentionTile} *
+         (operands * TensorRowBytes(element_bytes, chunks) + scores * TensorRowBytes(element_bytes, 1));
+}
 
 ResultColumns::ResultColumns(int64_t columns)
     : groups(columns > kAttentionTile ? 2 : 1), tiles(DivideUp(columns, groups * kAttentionTile)) {}
@@ -72,12 +88,13 @@ std::optional<AttentionSite> AttentionSiteOf(const CudaContext& context, const K
   p.query_tiles = DivisorOf(at.QueryTiles());
   p.scale = s.scale;
   p.softcap = s.softcap;
-  // Beyond all queries and keys is as far as it goes.
-  const auto offset = [](bool has, int64_t given, int64_t none) {
-    return has ? std::clamp<int64_t>(given, -2 * kMaxCount, 2 * kMaxCount) : none;
+  // Beyond all queries and keys is as far as it goes. Sums with a query have 32 bits: there are fewer than 2^23 queries and
+  // keys, since tiles were counted above.
+  const auto offset = [&s](bool has, int64_t given, int64_t none) {
+    return static_cast<int32_t>(std::clamp<int64_t>(has ? given : none, -s.queries - 1, s.keys));
   };
-  p.causal_offset = offset(s.causal, s.causal_offset, 2 * kMaxCount);
-  p.window_offset = offset(s.window, s.window_offset, -2 * kMaxCount);
+  p.causal_offset = offset(s.causal, s.causal_offset, s.keys);
+  p.window_offset = offset(s.window, s.window_offset, -s.queries);
   p.empty = s.empty_row;
   p.hidden_gradient = s.hidden_gradient;
   p.random_elements = SaturatingMul(s.heads, SaturatingMul(s.queries, s.keys));
@@ -85,16 +102,19 @@ std::optional<AttentionSite> AttentionSiteOf(const CudaContext& context, const K
   p.threshold = DropoutThreshold(s.dropout);
   p.stream = s.stream;
 
-  const bool vectors = TakesVectors(operands[0], s.q, s.depth) && TakesVectors(operands[1], s.k, s.depth) &&
-                       TakesVectors(operands[2], s.v, s.value_depth) && TakesVectors(o, s.o, s.value_depth);
+  const std::string type = FloatType(operands[0].dtype);
+  ChooseTensorCores(context, operands[0].dtype, &at);
+  const int64_t vector = at.OnTensorCores() ? 16 / at.element_bytes : 4;
+  const bool vectors =
+      TakesVectors(operands[0], s.q, s.depth, vector) && TakesVectors(operands[1], s.k, s.depth, vector) &&
+      TakesVectors(operands[2], s.v, s.value_depth, vector) && TakesVectors(o, s.o, s.value_depth, vector);
   const auto flag = [](bool set) { return set ? "true" : "false"; };
-  // Tensor cores, where factors are bfloat16 or may be rounded.
-  at.tensor = operands[0].dtype == DType::kBFloat16 || context.product_math != FloatMath::kStrict;
-  at.form = "act::cuda::AttentionForm" +
-            TemplateArguments(at.tensor ? "act::cuda::TensorTiles" : "act::cuda::FloatTiles",
-                              FloatType(operands[0].dtype), FloatType(result), vectors ? 4 : 1,
-                              flag(s.bias.has_value()), flag(s.mask.has_value()), flag(s.softcap > 0),
-                              flag(s.dropout > 0));
+  at.form =
+      "act::cuda::AttentionForm" +
+      TemplateArguments(at.OnTensorCores() ? "act::cuda::TensorTiles" + TemplateArguments(type, at.chunks)
+                                           : "act::cuda::FloatTiles",
+                        type, FloatType(result), vectors ? vector : 1, flag(s.bias.has_value()),
+                        flag(s.mask.has_value()), flag(s.softcap > 0), flag(s.dropout > 0));
   return at;
 }
 

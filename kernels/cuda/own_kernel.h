@@ -34,12 +34,17 @@ class OwnKernel {
       : OwnKernel(context,
                   SourceWith(name, threads, parameters, header, "  act::cuda::" + function + "(p);\n"),
                   threads) {}
-  OwnKernel(const CudaContext& context, const KernelSource& source, int threads = kThreads)
-      : context_(&context), kernel_(context.cache.Request(source)), threads_(threads) {}
+  // shared_bytes: of a block's dynamic shared memory.
+  OwnKernel(const CudaContext& context, const KernelSource& source, int threads = kThreads,
+            int64_t shared_bytes = 0)
+      : context_(&context),
+        kernel_(context.cache.Request(source)),
+        threads_(threads),
+        shared_bytes_(shared_bytes) {}
 
   // No blocks: nothing to do.
   Status Launch(int64_t blocks, const Parameters& p) const {
-    return blocks > 0 ? cuda::Launch(*context_, *kernel_, blocks, threads_, p) : "";
+    return blocks > 0 ? cuda::Launch(*context_, *kernel_, blocks, threads_, p, shared_bytes_) : "";
   }
   // A thread for each item.
   Status LaunchItems(int64_t items, const Parameters& p) const {
@@ -50,6 +55,7 @@ class OwnKernel {
   const CudaContext* context_;
   const CompiledKernel* kernel_;
   int threads_;
+  int64_t shared_bytes_ = 0;
 };
 
 // "<float, 4>", after a template's name. An argument is a type's name or a number.

@@ -89,14 +89,51 @@ ACT_DEVICE inline uint64_t AtomicMax(uint64_t* pointer, uint64_t value) {
 ACT_DEVICE inline float MulAdd(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 ACT_DEVICE inline double MulAdd(double a, double b, double c) { return __fma_rn(a, b, c); }
 
-// d += a b on tensor cores, of a warp: a [16,8], b [8,8], d [16,8] (PTX ISA, mma.m16n8k8 with .tf32). README.md of
-// kernels/cuda/source says which elements a lane has.
-ACT_DEVICE inline void AddTensorProduct(float (&d)[4], const float (&a)[4], const float (&b)[2]) {
+// 2^x to 2 units in the last place (PTX ISA, ex2.approx).
+ACT_DEVICE inline float ApproximatePowerOf2(float x) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+}
+
+// ---- Tensor cores: README.md of kernels/cuda/source says which elements a lane has.
+
+// d += a b, of a warp: a [16,8], b [8,8], d [16,8] (PTX ISA, mma.m16n8k8 with .tf32).
+ACT_DEVICE inline void AddTf32Product(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])), "r"(__float_as_uint(a[2])),
-        "r"(__float_as_uint(a[3])), "r"(__float_as_uint(b[0])), "r"(__float_as_uint(b[1])));
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+// The same: a [16,16], b [16,8] (mma.m16n8k16 with .bf16).
+ACT_DEVICE inline void AddBFloat16Product(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+// Two floats in bfloat16, to nearest; the first has the lower bits.
+ACT_DEVICE inline uint32_t BFloat16Pair(float first, float second) {
+  uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  return pair;
+}
+// ldmatrix: a lane gives the address of a row, 0..15, of the first or the second 16 bytes. Volatile: it stays between
+// barriers.
+ACT_DEVICE inline uint32_t MatrixRowOfLane(const void* from, int32_t row_bytes) {
+  const auto lane = static_cast<int32_t>(threadIdx.x % 32);
+  return static_cast<uint32_t>(__cvta_generic_to_shared(from)) +
+         static_cast<uint32_t>(lane % 16 * row_bytes + lane / 16 * 16);
+}
+ACT_DEVICE inline void LoadMatrices(const void* from, int32_t row_bytes, uint32_t (&x)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+               : "r"(MatrixRowOfLane(from, row_bytes)));
+}
+ACT_DEVICE inline void LoadTransposedMatrices(const void* from, int32_t row_bytes, uint32_t (&x)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+               : "r"(MatrixRowOfLane(from, row_bytes)));
 }
 
 ACT_DEVICE inline uint32_t FloatBits(float value) { return __float_as_uint(value); }

@@ -183,30 +183,79 @@ inline uint64_t AtomicMax(uint64_t* pointer, uint64_t v) {
 
 inline float MulAdd(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 inline double MulAdd(double a, double b, double c) { return __builtin_fma(a, b, c); }
-// Lanes put their elements where the whole warp sees them. Factors lose what tensor cores ignore. The eight products
-// are added in double, so that their order does not matter.
-inline void AddTensorProduct(float (&d)[4], const float (&a)[4], const float (&b)[2]) {
-  struct Elements {
-    float a[4], b[2];
+inline float ApproximatePowerOf2(float x) {
+  const float power = exp2f(x);
+  return power < std::numeric_limits<float>::min() ? 0 : power;
+}
+inline uint32_t FloatBits(float f) { return __builtin_bit_cast(uint32_t, f); }
+inline float FromBits(uint32_t u) { return __builtin_bit_cast(float, u); }
+
+// ---- Tensor cores
+
+namespace act::fake {
+
+// d += a b of a warp. Lanes put their factors where the whole warp sees them. `element(bits, k)`: of a register, the
+// element whose term is k. The products are added in double, so that their order does not matter.
+template <uint32_t kTermsOfRegister, class Element>
+void AddProduct(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, const Element& element) {
+  struct Factors {
+    uint32_t a[4], b[2];
   };
-  static Elements of_warps[32][32];
-  const Elements(&lanes)[32] = of_warps[act_fake_machine->thread.x / 32];
-  const uint32_t lane = LaneOfThread();
-  Elements& mine = of_warps[act_fake_machine->thread.x / 32][lane];
-  const auto kept = [](float x) {
-    return __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, x) & ~0x1fffu);
-  };
-  for (int i = 0; i < 4; ++i) mine.a[i] = kept(a[i]);
-  for (int i = 0; i < 2; ++i) mine.b[i] = kept(b[i]);
+  static Factors of_warps[32][32];
+  const uint32_t warp = act_fake_machine->thread.x / 32, lane = LaneOfThread();
+  const Factors(&lanes)[32] = of_warps[warp];
+  of_warps[warp][lane] = {{a[0], a[1], a[2], a[3]}, {b0, b1}};
   SyncWarp();
+  constexpr uint32_t kHalf = 4 * kTermsOfRegister;  // of the terms
   for (uint32_t i = 0; i < 4; ++i) {
     const uint32_t row = lane / 4, column = lane % 4 * 2 + i % 2;
     double sum = d[i];
-    for (uint32_t k = 0; k < 8; ++k)
-      sum += double{lanes[row * 4 + k % 4].a[k / 4 * 2 + i / 2]} * lanes[column * 4 + k % 4].b[k / 4];
+    for (uint32_t k = 0; k < 2 * kHalf; ++k) {
+      const uint32_t t = k % kHalf / kTermsOfRegister;
+      sum += double{element(lanes[row * 4 + t].a[k / kHalf * 2 + i / 2], k)} *
+             element(lanes[column * 4 + t].b[k / kHalf], k);
+    }
     d[i] = static_cast<float>(sum);
   }
   SyncWarp();
 }
-inline uint32_t FloatBits(float f) { return __builtin_bit_cast(uint32_t, f); }
-inline float FromBits(uint32_t u) { return __builtin_bit_cast(float, u); }
+
+// Row `row` of matrix m of four: 16 bytes in shared memory.
+inline const unsigned char* MatrixRow(const void* from, int32_t row_bytes, uint32_t m, uint32_t row) {
+  return static_cast<const unsigned char*>(from) + static_cast<int64_t>(m % 2 * 8 + row) * row_bytes +
+         m / 2 * 16;
+}
+
+}  // namespace act::fake
+
+// Factors lose what tensor cores ignore.
+inline void AddTf32Product(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  act::fake::AddProduct<1>(d, a, b0, b1,
+                           [](uint32_t bits, uint32_t) { return FromBits(bits & ~uint32_t{0x1fff}); });
+}
+inline void AddBFloat16Product(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  act::fake::AddProduct<2>(d, a, b0, b1, [](uint32_t bits, uint32_t k) {
+    return FromBits(k % 2 == 0 ? bits << 16 : bits & 0xffff0000u);
+  });
+}
+inline uint32_t BFloat16Pair(float first, float second) {
+  const auto rounded = [](float f) -> uint32_t {
+    const uint32_t bits = FloatBits(f);
+    return f != f ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  };
+  return rounded(first) | rounded(second) << 16;
+}
+inline void LoadMatrices(const void* from, int32_t row_bytes, uint32_t (&x)[4]) {
+  const uint32_t lane = LaneOfThread();
+  for (uint32_t m = 0; m < 4; ++m)
+    std::memcpy(&x[m], act::fake::MatrixRow(from, row_bytes, m, lane / 4) + lane % 4 * 4, 4);
+}
+inline void LoadTransposedMatrices(const void* from, int32_t row_bytes, uint32_t (&x)[4]) {
+  const uint32_t lane = LaneOfThread();
+  for (uint32_t m = 0; m < 4; ++m) {
+    uint16_t pair[2];
+    for (uint32_t i = 0; i < 2; ++i)
+      std::memcpy(&pair[i], act::fake::MatrixRow(from, row_bytes, m, lane % 4 * 2 + i) + lane / 4 * 2, 2);
+    x[m] = pair[0] | uint32_t{pair[1]} << 16;
+  }
+}

@@ -6,34 +6,32 @@
 
 namespace act::cuda {
 
-// Declares `tiles`, the shared memory of a block.
-#define ACT_TILE_BUFFERS(tiles)                                    \
-  ACT_SHARED(float4, staged_a, kStagedPacks);                      \
-  ACT_SHARED(float4, staged_b, kStagedPacks);                      \
-  ACT_SHARED(float4, staged_scores, kAttentionTile* kScoresPitch); \
-  const TileBuffers tiles { staged_a, staged_b, staged_scores }
-
 // kGroups: a block's columns of the result, in multiples of 64.
 template <class Form, int kGroups>
 ACT_DEVICE void Attention(const AttentionParameters& p) {
   using Tiles = typename Form::Tiles;
   using T = typename Form::T;
-  ACT_TILE_BUFFERS(tiles);
+  using Operand = typename Tiles::template Operand<Form>;
   auto slice = static_cast<int32_t>(blockIdx.x);
   const int32_t column = Split(p.column_tiles, slice) * kGroups * kAttentionTile;
   // With `causal`, the last queries see most: they begin first.
   const int32_t query = (p.query_tiles.by - 1 - Split(p.query_tiles, slice)) * kAttentionTile;
   const int32_t kv_slice = slice / p.group;
-  const auto q = MatrixOf<T>(p.q, p.at_q, slice, p.queries, p.depth);
-  const auto k = MatrixOf<T>(p.k, p.at_k, kv_slice, p.keys, p.depth);
-  const auto v = MatrixOf<T>(p.v, p.at_v, kv_slice, p.keys, p.value_depth);
+  Operand q(MatrixOf<T>(p.q, p.at_q, slice, p.queries, p.depth), 0);
+  Operand k(MatrixOf<T>(p.k, p.at_k, kv_slice, p.keys, p.depth), 1);
+  Operand v(MatrixOf<T>(p.v, p.at_v, kv_slice, p.keys, p.value_depth), 2);
   const ScoreRows<Form> rows(p, slice, query);
   RunningSoftmax<Tiles> softmax;
   Results<Tiles, kGroups> o;
   const auto sees_none = [&] { return softmax.SeesNone(p, query); };
+  q.Take(query);
   ForKeyTiles(p, query, sees_none, [&](int32_t key) {
+    Tiles::BeginTake();
+    k.Take(key);
+    v.Take(key);
+    Tiles::EndTake();
     typename Tiles::Sums x;  // products, scores, weights
-    AddDots<Tiles, Form::kVector>(q, query, k, key, tiles, x);
+    Tiles::AddDots(q, k, x);
 #pragma unroll
     for (int r = 0; r < Tiles::kRows; ++r) {
       rows.ToScores(r, key, x.at[r]);
@@ -43,8 +41,7 @@ ACT_DEVICE void Attention(const AttentionParameters& p) {
 #pragma unroll
       for (int c = 0; c < Tiles::kColumns; ++c) x.at[r][c] *= rows.Kept(keeps, c);
     }
-    StoreFactors<Form>(x, tiles);
-    AddScoresTimes<Tiles, Form::kVector, true>(v, key, column, tiles, o);
+    Tiles::AddRows(x, v, column, o);
   });
 #pragma unroll
   for (int r = 0; r < Tiles::kRows; ++r) o.ScaleRow(r, softmax.Normalizer(p, r));

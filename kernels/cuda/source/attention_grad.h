@@ -2,7 +2,7 @@
 // softcap:
 //   dscore = p (dp - sum over keys of p dp), dv = dropout(p)^T do, dq = scale c dscore k, dk = scale c dscore^T q.
 // A first pass makes the largest score, the sum of weights and that of p dp of each query. Then blocks of queries make
-// dq, and blocks of keys dk and dv, apart: both at once would take more registers than let two blocks run. Sums have an
+// dq, and blocks of keys dk and dv: both at once, unless they take more registers than let two blocks run. Sums have an
 // order that the shape fixes. T. Dao, FlashAttention-2, 2023.
 #pragma once
 
@@ -14,13 +14,22 @@ namespace act::cuda {
 template <class Form>
 struct GradientOperands {
   using T = typename Form::T;
-  MatrixRows<T> q, k, v, d_o;
+  typename Form::Tiles::template Operand<Form> q, k, v, d_o;
 
   ACT_DEVICE GradientOperands(const AttentionGradParameters& p, int32_t slice, int32_t kv_slice)
-      : q(MatrixOf<T>(p.forward.q, p.forward.at_q, slice, p.forward.queries, p.forward.depth)),
-        k(MatrixOf<T>(p.forward.k, p.forward.at_k, kv_slice, p.forward.keys, p.forward.depth)),
-        v(MatrixOf<T>(p.forward.v, p.forward.at_v, kv_slice, p.forward.keys, p.forward.value_depth)),
-        d_o(MatrixOf<T>(p.d_o, p.forward.at_o, slice, p.forward.queries, p.forward.value_depth)) {}
+      : q(MatrixOf<T>(p.forward.q, p.forward.at_q, slice, p.forward.queries, p.forward.depth), 0),
+        k(MatrixOf<T>(p.forward.k, p.forward.at_k, kv_slice, p.forward.keys, p.forward.depth), 1),
+        v(MatrixOf<T>(p.forward.v, p.forward.at_v, kv_slice, p.forward.keys, p.forward.value_depth), 2),
+        d_o(MatrixOf<T>(p.d_o, p.forward.at_o, slice, p.forward.queries, p.forward.value_depth), 3) {}
+
+  ACT_DEVICE void TakeQueries(int32_t query) {
+    q.Take(query);
+    d_o.Take(query);
+  }
+  ACT_DEVICE void TakeKeys(int32_t key) {
+    k.Take(key);
+    v.Take(key);
+  }
 };
 
 // The statistics of a launch's query.
@@ -46,19 +55,22 @@ template <class Form>
 ACT_DEVICE void AttentionStatistics(const AttentionGradParameters& all) {
   using Tiles = typename Form::Tiles;
   const AttentionParameters& p = all.forward;
-  ACT_TILE_BUFFERS(tiles);
   auto slice = static_cast<int32_t>(blockIdx.x);
   const int32_t query = (p.query_tiles.by - 1 - Split(p.query_tiles, slice)) * kAttentionTile;
   slice += all.first_kv_slice * p.group;
-  const GradientOperands<Form> of(all, slice, slice / p.group);
+  GradientOperands<Form> of(all, slice, slice / p.group);
   const ScoreRows<Form> rows(p, slice, query);
   RunningSoftmax<Tiles> softmax;
   float shift[Tiles::kRows] = {};
   const auto sees_none = [&] { return softmax.SeesNone(p, query); };
+  of.TakeQueries(query);
   ForKeyTiles(p, query, sees_none, [&](int32_t key) {
+    Tiles::BeginTake();
+    of.TakeKeys(key);
+    Tiles::EndTake();
     typename Tiles::Sums x, dp;
-    AddDots<Tiles, Form::kVector>(of.q, query, of.k, key, tiles, x);
-    AddDots<Tiles, Form::kVector>(of.d_o, query, of.v, key, tiles, dp);
+    Tiles::AddDots(of.q, of.k, x);
+    Tiles::AddDots(of.d_o, of.v, dp);
 #pragma unroll
     for (int r = 0; r < Tiles::kRows; ++r) {
       rows.ToScores(r, key, x.at[r]);
@@ -82,126 +94,123 @@ ACT_DEVICE void AttentionStatistics(const AttentionGradParameters& all) {
   }
 }
 
-// Query i's, which may not exist.
-ACT_DEVICE QueryStatistics StatisticsOf(const AttentionGradParameters& all, int32_t slice, int32_t i) {
-  if (i >= all.forward.queries) return {0, 0, 0};
-  const QueryStatistics* const from = StatisticsAt(all, slice) + i;
-  return {Load(&from->largest), Load(&from->normalizer), Load(&from->shift)};
-}
+// Of a thread's rows of a tile, queries query.. of a slice.
+template <class Tiles>
+struct RowStatistics {
+  QueryStatistics of[Tiles::kRows];
 
-// A pair of a query and a key in the backward pass.
-struct GradientPair {
-  float probability, kept;  // kept: what dropout multiplies it by
-  float slope, shift;       // of the score by the product; of the query's gradients
-  bool passes;              // the score has a gradient
+  ACT_DEVICE RowStatistics(const AttentionGradParameters& all, int32_t slice, int32_t query) {
+#pragma unroll
+    for (int r = 0; r < Tiles::kRows; ++r) {
+      const int32_t i = query + Tiles::Row(r);
+      of[r] = {0, 0, 0};
+      if (i >= all.forward.queries) continue;
+      const QueryStatistics* const from = StatisticsAt(all, slice) + i;
+      of[r] = {Load(&from->largest), Load(&from->normalizer), Load(&from->shift)};
+    }
+  }
 };
 
-// Replaces products x of queries query.. of a slice and keys key.. by f(r, c, pair), or by 0 where there is no pair.
-template <class Form, class F>
-ACT_DEVICE void ForPairs(const AttentionGradParameters& all, int32_t slice, int32_t query, int32_t key,
-                         typename Form::Tiles::Sums& x, const F& f) {
+// For queries query.. of a slice and keys key..: products of these become probabilities, times what dropout keeps; and
+// products of the gradient and values become gradients of scores, or of the products that scores are made of.
+template <class Form, bool kOfProducts>
+ACT_DEVICE void ToPairs(const AttentionGradParameters& all,
+                        const RowStatistics<typename Form::Tiles>& statistics, int32_t slice, int32_t query,
+                        int32_t key, typename Form::Tiles::Sums& x, typename Form::Tiles::Sums& dp) {
   using Tiles = typename Form::Tiles;
   const AttentionParameters& p = all.forward;
   const ScoreRows<Form> rows(p, slice, query);
+  const int32_t first = key + Tiles::Column(0);
 #pragma unroll
   for (int r = 0; r < Tiles::kRows; ++r) {
-    const int32_t i = query + Tiles::Row(r);
-    const KeyRange seen = rows.Seen(r);
-    const QueryStatistics row = StatisticsOf(all, slice, i);
+    const KeyRange seen = rows.Seen(r, first);
+    const QueryStatistics& row = statistics.of[r];
+    const WeightsOfRow<Tiles> weights(p, row.largest);
+    const int32_t left = query + Tiles::Row(r) < p.queries ? p.keys - first : 0;
     const uint32_t keeps = rows.Keeps(r, key);
 #pragma unroll
     for (int c = 0; c < Tiles::kColumns; ++c) {
-      const int32_t j = key + Tiles::Column(c);
-      const bool hidden = rows.Hidden(r, seen, j);
-      GradientPair pair;
-      const float score = rows.Score(r, j, hidden, x.at[r][c], &pair.slope);
-      pair.slope *= p.scale;
-      pair.probability = WeightOf(p, score, row.largest) * row.normalizer;
-      pair.kept = rows.Kept(keeps, c);
-      pair.shift = row.shift;
-      pair.passes = !hidden || p.hidden_gradient;
-      x.at[r][c] = i < p.queries && j < p.keys ? f(r, c, pair) : 0;
+      const int32_t on = Tiles::ColumnsOn(c);
+      const bool exists = on < left, hidden = rows.Hidden(r, seen, first, on);
+      float slope;  // of the score by the product
+      const float score = rows.Score(r, first + on, hidden, x.at[r][c], &slope);
+      const float probability = weights.Of(score) * row.normalizer;
+      const float kept = rows.Kept(keeps, c), gradient = probability * (dp.at[r][c] * kept - row.shift);
+      x.at[r][c] = exists ? probability * kept : 0;
+      dp.at[r][c] = !exists || (hidden && !p.hidden_gradient) ? 0.0f
+                    : kOfProducts                             ? gradient * (slope * p.scale)
+                                                              : gradient;
     }
   }
-}
-
-// For queries query.. of a slice and keys key..: probabilities, times what dropout keeps.
-template <class Form>
-ACT_DEVICE typename Form::Tiles::Sums KeptProbabilities(const AttentionGradParameters& all,
-                                                        const GradientOperands<Form>& of, int32_t slice,
-                                                        int32_t query, int32_t key,
-                                                        const TileBuffers& tiles) {
-  typename Form::Tiles::Sums x;
-  AddDots<typename Form::Tiles, Form::kVector>(of.q, query, of.k, key, tiles, x);
-  ForPairs<Form>(all, slice, query, key, x,
-                 [](int, int, const GradientPair& pair) { return pair.probability * pair.kept; });
-  return x;
-}
-
-// The gradients of the scores, or of the products that scores are made of.
-template <class Form, bool kOfProducts>
-ACT_DEVICE typename Form::Tiles::Sums ScoreGradients(const AttentionGradParameters& all,
-                                                     const GradientOperands<Form>& of, int32_t slice,
-                                                     int32_t query, int32_t key, const TileBuffers& tiles) {
-  typename Form::Tiles::Sums x, dp;
-  AddDots<typename Form::Tiles, Form::kVector>(of.q, query, of.k, key, tiles, x);
-  AddDots<typename Form::Tiles, Form::kVector>(of.d_o, query, of.v, key, tiles, dp);
-  ForPairs<Form>(all, slice, query, key, x, [&](int r, int c, const GradientPair& pair) {
-    const float gradient = pair.probability * (dp.at[r][c] * pair.kept - pair.shift);
-    return !pair.passes ? 0.0f : kOfProducts ? gradient * pair.slope : gradient;
-  });
-  return x;
 }
 
 template <class Form, int kGroups>
 ACT_DEVICE void AttentionGradQueries(const AttentionGradParameters& all) {
   using Tiles = typename Form::Tiles;
   const AttentionParameters& p = all.forward;
-  ACT_TILE_BUFFERS(tiles);
   auto slice = static_cast<int32_t>(blockIdx.x);
   const int32_t column = Split(all.query_columns, slice) * kGroups * kAttentionTile;
   const int32_t query = (p.query_tiles.by - 1 - Split(p.query_tiles, slice)) * kAttentionTile;
   slice += all.first_kv_slice * p.group;
-  const GradientOperands<Form> of(all, slice, slice / p.group);
+  GradientOperands<Form> of(all, slice, slice / p.group);
+  const RowStatistics<Tiles> statistics(all, slice, query);
   Results<Tiles, kGroups> dq;
   const auto sees_none = [&] { return SeesNone<Tiles>(all, slice, query); };
+  of.TakeQueries(query);
   ForKeyTiles(p, query, sees_none, [&](int32_t key) {
-    StoreFactors<Form>(ScoreGradients<Form, true>(all, of, slice, query, key, tiles), tiles);
-    AddScoresTimes<Tiles, Form::kVector, true>(of.k, key, column, tiles, dq);
+    Tiles::BeginTake();
+    of.TakeKeys(key);
+    Tiles::EndTake();
+    typename Tiles::Sums x, dp;
+    Tiles::AddDots(of.q, of.k, x);
+    Tiles::AddDots(of.d_o, of.v, dp);
+    ToPairs<Form, true>(all, statistics, slice, query, key, x, dp);
+    Tiles::AddRows(dp, of.k, column, dq);
   });
   StoreResults<Tiles>(dq, query, column, p.queries, p.depth,
                       static_cast<typename Form::Result*>(all.dq) + MatrixAt(all.at_dq, slice),
                       all.at_dq.row);
 }
 
-// The gradient of k, or of v. A block has a tile of keys, and goes through the queries of all heads that read it.
-template <class Form, int kGroups, bool kOfValues>
+// The gradients of k and v, or one of them: columns of the other are none. A block has a tile of keys, and goes through
+// the queries of all heads that read it.
+template <class Form, int kKeyGroups, int kValueGroups>
 ACT_DEVICE void AttentionGradKeys(const AttentionGradParameters& all) {
   using Tiles = typename Form::Tiles;
   using Result = typename Form::Result;
+  constexpr int kGroups = kKeyGroups > kValueGroups ? kKeyGroups : kValueGroups;
   const AttentionParameters& p = all.forward;
-  ACT_TILE_BUFFERS(tiles);
   auto kv_slice = static_cast<int32_t>(blockIdx.x);
   const int32_t column =
-      Split(kOfValues ? all.value_columns : all.key_columns, kv_slice) * kGroups * kAttentionTile;
+      Split(kKeyGroups > 0 ? all.key_columns : all.value_columns, kv_slice) * kGroups * kAttentionTile;
   const int32_t key = Split(all.key_tiles, kv_slice) * kAttentionTile;
   kv_slice += all.first_kv_slice;
-  Results<Tiles, kGroups> sums;
+  Results<Tiles, kKeyGroups> dk;
+  Results<Tiles, kValueGroups> dv;
   for (int32_t slice = kv_slice * p.group; slice < (kv_slice + 1) * p.group; ++slice) {
-    const GradientOperands<Form> of(all, slice, kv_slice);
+    GradientOperands<Form> of(all, slice, kv_slice);
+    Tiles::BeginTake();
+    of.TakeKeys(key);
     for (int32_t query = 0; query < p.queries; query += kAttentionTile) {
       if (!ComputesTile<Tiles>(all, slice, query, key)) continue;
-      if constexpr (kOfValues)
-        StoreFactors<Form>(KeptProbabilities<Form>(all, of, slice, query, key, tiles), tiles);
-      else
-        StoreFactors<Form>(ScoreGradients<Form, true>(all, of, slice, query, key, tiles), tiles);
-      AddScoresTimes<Tiles, Form::kVector, false>(kOfValues ? of.d_o : of.q, query, column, tiles, sums);
+      const RowStatistics<Tiles> statistics(all, slice, query);
+      Tiles::BeginTake();
+      of.TakeQueries(query);
+      Tiles::EndTake();
+      typename Tiles::Sums x, dp;
+      Tiles::AddDots(of.q, of.k, x);
+      if constexpr (kKeyGroups > 0) Tiles::AddDots(of.d_o, of.v, dp);
+      ToPairs<Form, true>(all, statistics, slice, query, key, x, dp);
+      if constexpr (kValueGroups > 0) Tiles::AddColumns(x, of.d_o, column, dv);
+      if constexpr (kKeyGroups > 0) Tiles::AddColumns(dp, of.q, column, dk);
     }
   }
-  const MatrixPlaces& places = kOfValues ? all.at_dv : all.at_dk;
-  StoreResults<Tiles>(sums, key, column, p.keys, kOfValues ? p.value_depth : p.depth,
-                      static_cast<Result*>(kOfValues ? all.dv : all.dk) + MatrixAt(places, kv_slice),
-                      places.row);
+  const auto store = [&](const auto& results, int32_t columns, void* to, const MatrixPlaces& places) {
+    StoreResults<Tiles>(results, key, column, p.keys, columns,
+                        static_cast<Result*>(to) + MatrixAt(places, kv_slice), places.row);
+  };
+  if constexpr (kKeyGroups > 0) store(dk, p.depth, all.dk, all.at_dk);
+  if constexpr (kValueGroups > 0) store(dv, p.value_depth, all.dv, all.at_dv);
 }
 
 // A part of the gradient of a tile of the bias: of a whole row or column of tiles, where the bias has one number for all
@@ -210,7 +219,6 @@ template <class Form>
 ACT_DEVICE void AttentionGradBias(const AttentionGradParameters& all) {
   using Tiles = typename Form::Tiles;
   const AttentionParameters& p = all.forward;
-  ACT_TILE_BUFFERS(tiles);
   auto part = static_cast<int32_t>(blockIdx.x);
   const int64_t matrix = PlaceOf(all.bias_slices, Split(all.bias_matrices, part));
   const int32_t query_tile = Split(all.bias_query_tiles, part), key_tile = Split(all.bias_key_tiles, part);
@@ -222,16 +230,24 @@ ACT_DEVICE void AttentionGradBias(const AttentionGradParameters& all) {
     slice += all.first_kv_slice * p.group;
     if (PlaceOf(p.at_bias.slices, slice) != matrix) continue;
     if (!ComputesTile<Tiles>(all, slice, query, key)) continue;
-    const auto gradients = ScoreGradients<Form, false>(
-        all, GradientOperands<Form>(all, slice, slice / p.group), slice, query, key, tiles);
+    GradientOperands<Form> of(all, slice, slice / p.group);
+    const RowStatistics<Tiles> statistics(all, slice, query);
+    Tiles::BeginTake();
+    of.TakeQueries(query);
+    of.TakeKeys(key);
+    Tiles::EndTake();
+    typename Tiles::Sums x, dp;
+    Tiles::AddDots(of.q, of.k, x);
+    Tiles::AddDots(of.d_o, of.v, dp);
+    ToPairs<Form, false>(all, statistics, slice, query, key, x, dp);
 #pragma unroll
     for (int r = 0; r < Tiles::kRows; ++r)
 #pragma unroll
-      for (int c = 0; c < Tiles::kColumns; ++c) sums.at[r][c] += gradients.at[r][c];
+      for (int c = 0; c < Tiles::kColumns; ++c) sums.at[r][c] += dp.at[r][c];
   }
-  StoreScores<Tiles>(sums, tiles, [](float x) { return x; });
+  StoreScores<Tiles>(sums, [](float x) { return x; });
   SyncThreads();
-  const auto* const floats = reinterpret_cast<const float*>(tiles.scores);
+  const auto* const floats = reinterpret_cast<const float*>(Tiles::Scores());
   constexpr int32_t kPitch = kScoresPitch * 4;
   // A row or column of the tile that stands for all is their sum.
   const bool all_queries = p.at_bias.row == 0, all_keys = p.at_bias.column == 0;
@@ -251,14 +267,19 @@ ACT_DEVICE void AttentionGradBias(const AttentionGradParameters& all) {
   }
 }
 
-template <class T>
+// An item is a pack of kVector elements, which lie side by side in both places.
+template <class T, int kVector>
 ACT_DEVICE void MoveMatrices(const MoveMatricesParameters& p) {
   const auto item = static_cast<int32_t>(int64_t{blockIdx.x} * blockDim.x + threadIdx.x);
   if (item >= p.items) return;
   int32_t slice = item;
-  const int32_t column = Split(p.columns, slice), row = Split(p.rows, slice);
-  StoreFloat(static_cast<T*>(p.to) + MatrixAt(p.at, slice + p.first_slice) + row * p.at.row + column,
-             LoadFloat(static_cast<const T*>(p.from) + item));
+  const int32_t column = Split(p.columns, slice) * kVector, row = Split(p.rows, slice);
+  T* const to = static_cast<T*>(p.to) + MatrixAt(p.at, slice + p.first_slice) + row * p.at.row + column;
+  const T* const from = static_cast<const T*>(p.from) + int64_t{item} * kVector;
+  if constexpr (kVector == 1)
+    StoreFloat(to, LoadFloat(from));
+  else
+    Store(reinterpret_cast<uint4*>(to), Load(reinterpret_cast<const uint4*>(from)));
 }
 
 }  // namespace act::cuda

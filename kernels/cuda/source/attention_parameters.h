@@ -13,6 +13,13 @@ namespace act::cuda {
 // columns in registers.
 inline constexpr int32_t kAttentionTile = 64;
 
+// For tensor cores, tiles of up to so many operands lie in shared memory: q, k, v, and the gradient of o. In an operand's
+// row, `chunks` times 64 elements are followed by 16 bytes, so that rows begin in other banks than their neighbours.
+inline constexpr int32_t kAttentionOperands = 4;
+constexpr int32_t TensorRowBytes(int32_t element_bytes, int32_t chunks) {
+  return chunks * kAttentionTile * element_bytes + 16;
+}
+
 // The matrices of a tensor (kernels/site/attention_shape.h: MatrixSlices). Strides are in elements.
 struct MatrixPlaces {
   Axes slices;
@@ -39,8 +46,8 @@ struct AttentionParameters {
   int32_t heads = 1;  // of a sample
   Divisor query_tiles;
   float scale = 1, softcap = 0;
-  // Query i sees the keys i + window_offset .. i + causal_offset, within -2^31..2^31.
-  int64_t causal_offset = 0, window_offset = 0;
+  // Query i sees the keys i + window_offset .. i + causal_offset, of those that there are.
+  int32_t causal_offset = 0, window_offset = 0;
   EmptyRow empty = EmptyRow::kNaN;
   bool hidden_gradient = false;
 
@@ -77,8 +84,8 @@ struct MoveMatricesParameters {
   void* to = nullptr;
   MatrixPlaces at;
   int32_t first_slice = 0;
-  Divisor rows, columns;
-  int32_t items = 0;  // elements
+  Divisor rows, columns;  // columns: packs of a row
+  int32_t items = 0;      // packs
 };
 
 }  // namespace act::cuda

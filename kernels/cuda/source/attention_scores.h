@@ -37,9 +37,7 @@ struct KeyRange {
 
 // The keys that `causal` and `window` leave to a query.
 ACT_DEVICE KeyRange KeysOf(const AttentionParameters& p, int32_t query) {
-  const auto within = [&](int64_t key) {
-    return static_cast<int32_t>(key < 0 ? 0 : key > p.keys ? p.keys : key);
-  };
+  const auto within = [&](int32_t key) { return key < 0 ? 0 : key > p.keys ? p.keys : key; };
   return {within(query + p.window_offset), within(query + p.causal_offset + 1)};
 }
 // Of a tile of queries, from the start of a tile of keys on. All, if none of them sees a key and all results are NaN.
@@ -71,12 +69,19 @@ ACT_DEVICE void ForKeyTiles(const AttentionParameters& p, int32_t query, const S
   }
 }
 
-// The share of a score: e^(score - largest). While no key has been seen, keys that are hidden count alike if the query
-// may take their mean: they are forgotten when it sees one.
-ACT_DEVICE float WeightOf(const AttentionParameters& p, float score, float largest) {
-  if (largest != -kInfinity) return expf(score - largest);
-  return score != score ? score : p.empty == EmptyRow::kMean ? 1.0f : 0.0f;
-}
+// The share of a score in its row: e^(score - largest). While no key has been seen, all scores are -infinity or NaN. Then
+// keys count alike if the query may take their mean: they are forgotten when it sees one.
+template <class Tiles>
+class WeightsOfRow {
+ public:
+  ACT_DEVICE WeightsOfRow(const AttentionParameters& p, float largest)
+      : largest_(largest != -kInfinity ? largest : 0),
+        hidden_(largest == -kInfinity && p.empty == EmptyRow::kMean ? 1 : 0) {}
+  ACT_DEVICE float Of(float score) const { return Tiles::Exponential(score - largest_) + hidden_; }
+
+ private:
+  const float largest_, hidden_;
+};
 // What makes a probability of a weight.
 ACT_DEVICE float NormalizerOf(const AttentionParameters& p, float largest, float sum) {
   if (p.keys == 0) return 1;
@@ -102,19 +107,21 @@ class ScoreRows {
     }
     if constexpr (Form::kHasDropout) {
       random_ = DropoutStream(LoadStep(p.step), p.stream);
-      sample_ = slice / p.heads;
+      first_call_ = FirstCall(kRandom32Block, slice / p.heads, p.random_elements, 0);
       first_element_ = (int64_t{slice % p.heads} * p.queries + query) * p.keys;
     }
   }
 
-  // The keys that row r sees, but for a mask: none, if the row does not exist.
-  ACT_DEVICE KeyRange Seen(int r) const {
+  // The keys that row r sees, but for a mask, from `key` on: none, if the row does not exist.
+  ACT_DEVICE KeyRange Seen(int r, int32_t key) const {
     const int32_t i = query_ + Tiles::Row(r);
-    return i < p_.queries ? KeysOf(p_, i) : KeyRange{0, 0};
+    const KeyRange seen = i < p_.queries ? KeysOf(p_, i) : KeyRange{0, 0};
+    return {seen.first - key, seen.end - key};
   }
-  ACT_DEVICE bool Hidden(int r, const KeyRange& seen, int32_t key) const {
-    if (key < seen.first || key >= seen.end) return true;
-    if constexpr (Form::kHasMask) return Load(mask_[r] + key * p_.at_mask.column) == 0;
+  // Key `key` + `on`.
+  ACT_DEVICE bool Hidden(int r, const KeyRange& seen, int32_t key, int32_t on) const {
+    if (on < seen.first || on >= seen.end) return true;
+    if constexpr (Form::kHasMask) return Load(mask_[r] + (key + on) * p_.at_mask.column) == 0;
     return false;
   }
 
@@ -135,36 +142,40 @@ class ScoreRows {
 
   // Products of row r and the keys of a tile from `key` on become scores.
   ACT_DEVICE void ToScores(int r, int32_t key, float (&x)[Tiles::kColumns]) const {
-    const KeyRange seen = Seen(r);
+    const int32_t first = key + Tiles::Column(0);
+    const KeyRange seen = Seen(r, first);
 #pragma unroll
     for (int c = 0; c < Tiles::kColumns; ++c) {
-      const int32_t j = key + Tiles::Column(c);
-      x[c] = Score(r, j, Hidden(r, seen, j), x[c]);
+      const int32_t on = Tiles::ColumnsOn(c);
+      x[c] = Score(r, first + on, Hidden(r, seen, first, on), x[c]);
     }
   }
 
-  // Bit c says that dropout keeps the pair of row r and the thread's column c of the tile from `key` on. Numbers of
-  // columns that lie 16 apart are words of one call (kernels/math/random.h), or of two if a block of 64 ends between.
+  // Bit c says that dropout keeps the pair of row r and the thread's column c of the tile from `key` on. Numbers of four
+  // columns that lie 16 apart are the words of one call (kernels/math/random.h), or the last of one and the first of the
+  // next.
   ACT_DEVICE uint32_t Keeps(int r, int32_t key) const {
     if constexpr (!Form::kHasDropout) return ~0u;
+    constexpr int kCycle = Tiles::kColumnCycle;
+    static_assert(Tiles::kColumns == 4 * kCycle && kRandom32Block == 4 * kRandomLanes);
     const int64_t row = first_element_ + int64_t{Tiles::Row(r)} * p_.keys + key;
     uint32_t keeps = 0;
 #pragma unroll 1  // all at once would take too many registers
-    for (int first = 0; first < Tiles::kColumnCycle; ++first) {
-      uint64_t drawn = ~uint64_t{0};
-      RandomWords words = {};
+    for (int first = 0; first < kCycle; ++first) {
+      const int64_t element = row + Tiles::Column(first);
+      const uint64_t call = first_call_ + static_cast<uint64_t>(element / kRandom32Block * kRandomLanes +
+                                                                element % kRandomLanes);
+      const auto word = static_cast<int>(element % kRandom32Block / kRandomLanes);  // of the first column
+      RandomWords words = RandomCall(random_, call);
+      if (word > 0) {
+        const RandomWords next = RandomCall(random_, call + kRandomLanes);
 #pragma unroll
-      for (int c = first; c < Tiles::kColumns; c += Tiles::kColumnCycle) {
-        const int64_t element = row + Tiles::Column(c);
-        const uint64_t call = FirstCall(kRandom32Block, sample_, p_.random_elements, element) +
-                              static_cast<uint64_t>(element % kRandomLanes);
-        if (call != drawn) words = RandomCall(random_, call);
-        drawn = call;
-        const auto w = static_cast<int>(element % kRandom32Block / kRandomLanes);
-        const uint32_t word =
-            w < 2 ? (w == 0 ? words.word[0] : words.word[1]) : (w == 2 ? words.word[2] : words.word[3]);
-        keeps |= static_cast<uint32_t>(word >= p_.threshold) << c;
+        for (int w = 0; w < 4; ++w)
+          if (w < word) words.word[w] = next.word[w];
       }
+#pragma unroll
+      for (int w = 0; w < 4; ++w)
+        keeps |= static_cast<uint32_t>(words.word[w] >= p_.threshold) << (first + kCycle * ((w - word) & 3));
     }
     return keeps;
   }
@@ -180,8 +191,8 @@ class ScoreRows {
   const float* bias_[Tiles::kRows];
   const uint8_t* mask_[Tiles::kRows];
   RandomStream random_;
-  int32_t sample_ = 0;
-  int64_t first_element_ = 0;
+  uint64_t first_call_ = 0;    // of the sample
+  int64_t first_element_ = 0;  // of the tile in the sample
 };
 
 template <class Tiles>
@@ -214,9 +225,11 @@ struct RunningSoftmax {
   }
   // After that: the scores, of keys from `key` on, become weights.
   ACT_DEVICE void ToWeights(const AttentionParameters& p, int r, int32_t key, float (&x)[Tiles::kColumns]) {
+    const WeightsOfRow<Tiles> weights(p, largest[r]);
+    const int32_t left = p.keys - key - Tiles::Column(0);
 #pragma unroll
     for (int c = 0; c < Tiles::kColumns; ++c) {
-      x[c] = key + Tiles::Column(c) < p.keys ? WeightOf(p, x[c], largest[r]) : 0;
+      x[c] = Tiles::ColumnsOn(c) < left ? weights.Of(x[c]) : 0;
       sum[r] += x[c];
     }
   }
@@ -232,23 +245,5 @@ struct RunningSoftmax {
     return NormalizerOf(p, largest[r], SumOverTeam<Tiles::kTeam>(sum[r]));
   }
 };
-
-// Writes a(x) for each of a thread's elements x to the tile of scores in shared memory.
-template <class Tiles, class A>
-ACT_DEVICE void StoreScores(const typename Tiles::Sums& scores, const TileBuffers& tiles, const A& a) {
-  auto* const floats = reinterpret_cast<float*>(tiles.scores);
-  SyncThreads();  // the last one may still be read
-#pragma unroll
-  for (int r = 0; r < Tiles::kRows; ++r)
-#pragma unroll
-    for (int c = 0; c < Tiles::kColumns; ++c)
-      floats[Tiles::Row(r) * kScoresPitch * 4 + Tiles::Column(c)] = a(scores.at[r][c]);
-}
-// As a factor of the next product.
-template <class Form>
-ACT_DEVICE void StoreFactors(const typename Form::Tiles::Sums& factors, const TileBuffers& tiles) {
-  using Tiles = typename Form::Tiles;
-  StoreScores<Tiles>(factors, tiles, [](float x) { return Tiles::template Factor<typename Form::T>(x); });
-}
 
 }  // namespace act::cuda
