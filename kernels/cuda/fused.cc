@@ -46,7 +46,7 @@ class FusedKernel final : public Kernel {
       sum_kernel_ = context.cache.Request({"fused_sum", "#include \"kernels/cuda/source/fused_sum.h\"\n"});
     const int64_t most = int64_t{context.driver().card().multiprocessors} * loop_.ResidentBlocks();
     blocks_ = loop_.sums.empty() ? std::min(CeilDiv(loop_.Units(), loop_.teams), std::max<int64_t>(most, 1))
-                                 : loop_.parts;
+                                 : loop_.sum_blocks;
   }
 
   std::string Run(const KernelArgs& args) override {
@@ -61,7 +61,7 @@ class FusedKernel final : public Kernel {
     for (const LoopSum& sum : loop_.sums) {
       if (sum.columns == 0) continue;
       const FinishSum finish = {Partial(args, sum), args.outputs[static_cast<size_t>(sum.output)].as<float>(),
-                                sum.columns, loop_.parts};
+                                sum.columns, sum.parts};
       const Status status =
           Launch(context_, *sum_kernel_, CeilDiv(sum.columns, kSumThreads), kSumThreads, finish);
       if (!status.empty()) return name_ + ": sums: " + status;

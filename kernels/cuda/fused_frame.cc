@@ -62,8 +62,9 @@ class Prologue : FusedWriter {
       const std::string n = std::to_string(sum.output), columns = std::to_string(sum.columns);
       Line(2, "ACT_SHARED(" + slot + ", slots" + n + ", kTeams * kUnit);");
       Line(2, "ColumnSum<" + slot + ", kPerLane, kUnit> sum" + n + "(slots" + n + " + team * kUnit, place);");
-      Line(2, "double* const total" + n + " = p.partial" + n + " + blockIdx.x * int64_t{" + columns + "};");
-      Line(2, "ClearColumns(total" + n + ", " + columns + ");");
+      const std::string part = sum.sliced ? "blockIdx.x / p.walk.slices" : "int64_t{blockIdx.x}";
+      Line(2, "double* const total" + n + " = p.partial" + n + " + " + part + " * " + columns + ";");
+      if (!sum.sliced) Line(2, "ClearColumns(total" + n + ", " + columns + ");");
     }
   }
 
@@ -106,12 +107,15 @@ class Walker : FusedWriter {
     Line(2, "};");
     if (loop_.sums.empty()) return Line(2, "WalkClass(p.walk, team, run_unit);");
     Line(2, "SyncThreads();");
-    Line(2, "const int64_t items = p.walk.classes * p.walk.splits;");
-    Line(2, "for (int64_t first_item = 0; first_item < items; first_item += kTeams) {");
+    Line(2, "const int64_t items = p.walk.classes * p.walk.splits, rounds = (items + kTeams - 1) / kTeams;");
+    Line(2, "const int64_t slice = blockIdx.x % p.walk.slices;");
+    Line(2, "const int64_t last_item = rounds * (slice + 1) / p.walk.slices * kTeams;");
+    Line(2,
+         "for (int64_t first_item = rounds * slice / p.walk.slices * kTeams; first_item < last_item; "
+         "first_item += kTeams) {");
     Line(4, "const int64_t item = first_item + team, unit = item % p.walk.classes;");
-    Line(4,
-         "const int64_t first = unit / p.walk.units_per_sample * elements + unit % p.walk.units_per_sample * "
-         "kUnit;");
+    Line(4, "const int64_t in_sample = unit % p.walk.units_per_sample * kUnit;");
+    Line(4, "const int64_t first = unit / p.walk.units_per_sample * elements + in_sample;");
     for (const LoopSum& sum : loop_.sums) Line(4, "sum" + std::to_string(sum.output) + ".Clear();");
     Line(4, "if (item < items) WalkClass(p.walk, item, run_unit);");
     for (const LoopSum& sum : loop_.sums) Line(4, "sum" + std::to_string(sum.output) + ".Flush();");
@@ -119,9 +123,12 @@ class Walker : FusedWriter {
     Line(6, "SyncThreads();");
     Line(6, "if (t != team || item >= items) continue;");
     for (const LoopSum& sum : loop_.sums) {
-      const std::string n = std::to_string(sum.output);
-      Line(6, "sum" + n + ".AddTo(total" + n + ", " + std::to_string(sum.columns) + ", first, " +
-                  (loop_.rows ? "static_cast<int>(threadIdx.x), 32 * kWarps" : "lane, 32") + ");");
+      const std::string n = std::to_string(sum.output),
+                        threads = loop_.rows ? "static_cast<int>(threadIdx.x), 32 * kWarps" : "lane, 32";
+      Line(6, "sum" + n +
+                  (sum.sliced ? ".StoreTo(total" + n + ", first, elements - in_sample, "
+                              : ".AddTo(total" + n + ", " + std::to_string(sum.columns) + ", first, ") +
+                  threads + ");");
     }
     Line(4, "}");
     Line(4, "SyncThreads();");

@@ -41,8 +41,8 @@ class Planner {
     FindUsed();
     FindStreams();
     PlacePieces();
-    PlaceSamples();
     FindSums();
+    PlaceSamples();
     if (!FitShared()) {
       *why = "its sums and random numbers need " + std::to_string(loop_.shared_bytes) +
              " bytes of shared memory";
@@ -117,9 +117,16 @@ class Planner {
     bool needs_samples = HasCodes();
     for (const Instr& instr : program_.instrs) needs_samples |= instr.op == Opcode::kDropout;
     const bool fixed = CodeSamplesOf(program_.space).elements.IsFixed();
+    const int64_t columns = LongestSum();
     loop_.by_sample = needs_samples || (fixed && loop_.shape.elements % loop_.unit == 0);
     loop_.samples = loop_.by_sample ? loop_.shape.samples : 1;
     loop_.elements = loop_.by_sample ? loop_.shape.elements : loop_.shape.count;
+    // A sum of many columns can be cut into slices where no unit goes from its last column on to its first.
+    if (!needs_samples && HasFewParts(columns)) {
+      loop_.by_sample = true;
+      loop_.samples = loop_.shape.count / columns;
+      loop_.elements = columns;
+    }
     loop_.walk.elements = loop_.elements;
     loop_.walk.samples = loop_.samples;
     loop_.walk.units = CeilDiv(loop_.elements, loop_.unit);
@@ -130,8 +137,16 @@ class Planner {
   void FindSums() {
     for (size_t i = 0; i < program_.outputs.size(); ++i)
       if (program_.outputs[i].kind == OutputKind::kSum)
-        loop_.sums.push_back({static_cast<int32_t>(i), site_.outputs[i].elements, 0});
+        loop_.sums.push_back({.output = static_cast<int32_t>(i), .columns = site_.outputs[i].elements});
   }
+  int64_t LongestSum() const {
+    int64_t longest = 0;
+    for (const LoopSum& sum : loop_.sums) longest = std::max(longest, sum.columns);
+    return longest;
+  }
+  // Whether a part for each block would take too much memory.
+  static bool HasFewParts(int64_t columns) { return LoopTarget().LoopSumParts(columns) < MostBlocks(); }
+  static int64_t MostBlocks() { return LoopTarget().LoopSumParts(0); }
 
   int64_t SharedBytes() const {
     const int64_t warps = loop_.warps;
@@ -157,39 +172,64 @@ class Planner {
   bool CutSums() {
     loop_.walk.splits = loop_.teams;
     if (loop_.sums.empty()) return true;
-    int64_t parts = std::max<int64_t>(loop_.Units(), 1), bytes_a_part = 0;
-    for (const LoopSum& sum : loop_.sums) {
-      parts = std::min(parts, LoopTarget().LoopSumParts(sum.columns));
-      bytes_a_part += sum.columns * static_cast<int64_t>(sizeof(double));
-    }
-    if (bytes_a_part > 0) parts = std::min(parts, site_.workspace_bytes / bytes_a_part);
-    loop_.parts = parts;
-    for (LoopSum& sum : loop_.sums) {
-      sum.workspace = loop_.workspace_bytes;
-      loop_.workspace_bytes += parts * sum.columns * static_cast<int64_t>(sizeof(double));
-    }
     FindClasses();
-    return parts > 0;
+    const int64_t slices = MostSlices();
+    int64_t parts = std::max<int64_t>(loop_.Units(), 1), sliced_bytes = 0, whole_bytes = 0,
+            most_blocks = MostBlocks();
+    for (LoopSum& sum : loop_.sums) {
+      sum.sliced = slices > 1 && sum.columns == LongestSum();
+      const int64_t most = LoopTarget().LoopSumParts(sum.columns);
+      parts = std::min(parts, most);
+      if (!sum.sliced) most_blocks = std::min(most_blocks, most);
+      (sum.sliced ? sliced_bytes : whole_bytes) += sum.columns * static_cast<int64_t>(sizeof(double));
+    }
+    // Slices come first: of each part, memory is written and read again. Beyond a part for each unit of a class, parts
+    // would be empty.
+    if (slices > 1)
+      parts =
+          std::min({parts, std::max<int64_t>(most_blocks / slices, 1), std::max<int64_t>(UnitsOfClass(), 1)});
+    const int64_t room = site_.workspace_bytes;
+    if (sliced_bytes + whole_bytes > 0) parts = std::min(parts, room / (sliced_bytes + whole_bytes));
+    if (parts <= 0) return false;
+    loop_.walk.slices = std::min(slices, most_blocks / parts);
+    if (whole_bytes > 0)
+      loop_.walk.slices = std::min(loop_.walk.slices, (room / parts - sliced_bytes) / whole_bytes);
+    loop_.sum_blocks = parts * loop_.walk.slices;
+    for (LoopSum& sum : loop_.sums) {
+      sum.parts = sum.sliced ? parts : loop_.sum_blocks;
+      sum.workspace = loop_.workspace_bytes;
+      loop_.workspace_bytes += sum.parts * sum.columns * static_cast<int64_t>(sizeof(double));
+    }
+    return true;
   }
 
-  // Units of a class begin at the same column of every sum.
+  // Units of a class begin at the same column of every sum. The columns of every sum, and the elements of a sample, are
+  // products of trailing axes of the space: of two of them, one is a multiple of the other.
   void FindClasses() {
     LoopWalk& walk = loop_.walk;
-    bool in_sample = true;
+    const int64_t longest = LongestSum(), in_sample = std::max<int64_t>(walk.units, 1);
     for (const LoopSum& sum : loop_.sums) {
       if (sum.columns == 0) continue;
-      in_sample &= loop_.elements % sum.columns == 0;
-      const int64_t units = std::max<int64_t>(walk.units, 1);
-      const int64_t period = std::min(sum.columns / std::gcd(sum.columns, loop_.unit), units + 1);
-      walk.classes = std::min(std::lcm(walk.classes, period), units);
+      const int64_t period = std::min(sum.columns / std::gcd(sum.columns, loop_.unit), in_sample + 1);
+      walk.classes = std::min(std::lcm(walk.classes, period), in_sample);
     }
-    if (!in_sample) {  // a class for each unit
+    if (longest > loop_.elements && loop_.elements > 0) {  // its columns are several samples
+      walk.classes = longest / loop_.elements * in_sample;
+      walk.units *= walk.samples;
       walk.samples = 1;
-      walk.units = walk.classes = std::max<int64_t>(loop_.Units(), 1);
     }
     // So that every team of a block has something to do.
     walk.splits = CeilDiv(loop_.teams, walk.classes);
   }
+
+  // Into how many slices the longest sum's columns can be cut: as many as the teams of a block have rounds to go. 1 if
+  // it has parts enough, or if units of several classes lie in a column.
+  int64_t MostSlices() const {
+    const int64_t columns = LongestSum();
+    const bool apart = columns >= loop_.elements || columns % loop_.unit == 0;
+    return apart && loop_.elements > 0 && HasFewParts(columns) ? CeilDiv(loop_.walk.classes, loop_.teams) : 1;
+  }
+  int64_t UnitsOfClass() const { return loop_.walk.samples * CeilDiv(loop_.walk.units, loop_.walk.classes); }
 
   // Where parts of sums are decided (runtime/base/target.h).
   static const Target& LoopTarget() { return CudaTarget(); }

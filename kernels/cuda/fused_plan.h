@@ -16,6 +16,8 @@ namespace act::cuda {
 struct LoopSum {
   int32_t output = -1;
   int64_t columns = 0;
+  bool sliced = false;    // the blocks of a part share its columns: LoopWalk::slices
+  int64_t parts = 0;      // one of each block or, if it is sliced, of each LoopWalk::slices blocks
   int64_t workspace = 0;  // byte offset of parts x columns partial sums in double precision
 };
 
@@ -40,7 +42,7 @@ struct CudaLoop {
   std::vector<bool> used;  // which operands an instruction or a result reads
 
   // Codes and random numbers begin anew with each sample. Without them, and unless samples are whole units,
-  // the whole space counts as one sample.
+  // the whole space counts as one sample, or as one for each summand of a sum of many columns.
   bool by_sample = false;
   int64_t samples = 0, elements = 0;  // so counted
   bool rows = false, one_row = false;
@@ -52,7 +54,7 @@ struct CudaLoop {
   bool double_slots = true;  // of sums, in shared memory
   int64_t shared_bytes = 0;  // static
   std::vector<LoopSum> sums;
-  int64_t parts = 0;  // of the sums, a block each; 0: there are none
+  int64_t sum_blocks = 0;  // if there are sums: as many blocks, on any card
   int64_t workspace_bytes = 0;
   LoopWalk walk;
 

@@ -45,7 +45,8 @@ class Cuda final : public Target {
   }
   // Three for each of some 150 multiprocessors, and a power of two.
   static constexpr int64_t kBlocks = 512;
-  // A part of a loop is one block. 16 MiB in double bound the scratch space of each sum.
+  // A part of a loop is one block, or the blocks that share the columns of a longer sum. 16 MiB in double bound the
+  // scratch space of each sum.
   static constexpr int64_t kLoopSums = 2 * 1024 * 1024;
   // A part of a reduction has a block for each tile of its columns.
   static constexpr int64_t kRowTile = 128;

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -16,15 +17,24 @@ namespace act {
 // A case whose kernel has been asked for, but not compiled: kernels of many cases are compiled together.
 class FusedOnCard {
  public:
-  FusedOnCard(FusedCase& c, TestCard& card = TheTestCard()) : case_(c), card_(card) {
+  // `workspace_bytes`: as planned, if it is left out.
+  FusedOnCard(FusedCase& c, std::optional<int64_t> workspace_bytes = std::nullopt,
+              TestCard& card = TheTestCard())
+      : case_(c), card_(card) {
     KernelRegistry registry;
     cuda::RegisterCudaFused(registry, card.context());
+    KernelSite site = SiteOnCard(c);
+    if (workspace_bytes) site.workspace_bytes = *workspace_bytes;
+    kernel_ = registry.For("Fused").front().create(site, &refusal_);
+  }
+  // With the workspace that a plan has for it.
+  static KernelSite SiteOnCard(const FusedCase& c) {
     KernelSite site = c.Site();
     std::vector<TensorType> results;
     for (const TensorView& view : c.output_views)
       results.push_back({view.dtype, Dims(view.dims.begin(), view.dims.end())});
     site.workspace_bytes = FusedWorkspaceBound(site.node->program, results, CudaTarget()).At(site.batch);
-    kernel_ = registry.For("Fused").front().create(site, &refusal_);
+    return site;
   }
   // Why there is no kernel, or an empty string.
   std::string refusal() const { return kernel_ ? "" : refusal_; }

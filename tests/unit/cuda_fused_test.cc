@@ -39,7 +39,9 @@ struct LoopCase {
   void InPlace(const std::vector<std::pair<size_t, size_t>>& pairs) {
     for (const auto& [output, input] : pairs) card.Alias(output, input);
   }
-  void Request() { kernel = std::make_unique<FusedOnCard>(card); }
+  void Request(std::optional<int64_t> workspace_bytes = std::nullopt) {
+    kernel = std::make_unique<FusedOnCard>(card, workspace_bytes);
+  }
 
   // Exact results are equal to those of the processor, all others as close to the reference as those.
   void Check() {
@@ -238,6 +240,86 @@ TEST(CudaFused, SumsOfManySizes) {
   for (const int64_t row : {1, 2, 7, 33, 197, 256, 768, 1000, 2500, 4096})
     add({Dim::Batch(), Dim(5), Dim(row)}, 4, 1, 1);
   CheckAll(cases);
+}
+
+// Sums of an operand, and of what is made of two, each over all but some trailing axes.
+RandomCase SumsOver(Dims space, int64_t batch, const std::vector<size_t>& kept, int32_t row_axes = 0) {
+  RandomCase r;
+  r.batch = batch;
+  r.program.space = space;
+  r.program.row_axes = row_axes;
+  r.program.inputs = {{}, {}};
+  r.inputs = {{DType::kFloat32, space}, {DType::kFloat32, space}};
+  int32_t value = r.Op(Opcode::kMul, 0, 1);
+  if (row_axes > 0) value = r.Op(Opcode::kSub, value, r.Op(Opcode::kRowMax, 0));
+  for (const size_t axes : kept)
+    for (const int32_t reg : {0, value}) {
+      r.program.outputs.push_back({OutputKind::kSum, reg, {}, 0});
+      r.outputs.push_back({DType::kFloat32, {space.end() - static_cast<int64_t>(axes), space.end()}});
+    }
+  r.Store(value);
+  return r;
+}
+// The same of a program with dropout, whose random numbers begin anew with each sample.
+RandomCase WithDropout(RandomCase r) {
+  r.program.instrs.push_back({.op = Opcode::kDropout, .a = 0, .parameter = .25f, .stream = 3});
+  r.program.outputs[0].reg = r.program.Registers() - 1;
+  return r;
+}
+
+TEST(CudaFused, SumsOfManyColumns) {
+  std::deque<LoopCase> cases;
+  const auto add = [&](const RandomCase& r, std::optional<int64_t> workspace_bytes = std::nullopt) {
+    RandomNumbers random(static_cast<unsigned>(cases.size()));
+    cases.emplace_back(random, r).Request(workspace_bytes);
+  };
+  const Dim n = Dim::Batch();
+  for (const auto& change : {+[](RandomCase r) { return r; }, &WithDropout}) {
+    add(change(SumsOver({n, Dim(16), Dim(512)}, 5, {2})));
+    add(change(SumsOver({n, Dim(37), Dim(300)}, 5, {2})));         // units that end with the sample
+    add(change(SumsOver({n, Dim(37), Dim(300)}, 70, {1, 2, 0})));  // other sums beside it
+    add(change(SumsOver({n, Dim(3), Dim(7), Dim(800)}, 2, {3, 2, 1})));
+    add(change(SumsOver({n, Dim(3), Dim(5001)}, 3, {1})));  // columns that are a part of a sample
+    add(change(SumsOver({n, Dim(3), Dim(5120)}, 3, {1})));
+    add(change(SumsOver({n, Dim(9001), Dim(1)}, 3, {2})));  // rows of one element
+    add(change(SumsOver({n, Dim(4097)}, 1, {1})));          // one summand
+    add(change(SumsOver({n, Dim(40), Dim(200)}, 0, {2})));  // none
+    add(change(SumsOver({n, Dim(0), Dim(5000)}, 3, {1})));
+    add(change(SumsOver({Dim(6), Dim(9000)}, 1, {1})));          // no batch
+    add(change(SumsOver({n, Dim(9), Dim(768)}, 3, {2, 1}, 1)));  // rows
+  }
+  add(SumsOver({n, Dim(41), Dim(197)}, 3, {2, 1}, 1));
+  add(SumsOver({n, Dim(5), Dim(8), Dim(130)}, 3, {3, 2, 1}, 2));
+  add(SumsOver({n, Dim(1601), Dim(3)}, 4, {2, 1}, 1));
+  add(SumsOver({Dim(4), n, Dim(800)}, 9, {2}));  // columns that vary with the batch
+  // Samples whose tokens are samples to random numbers: columns of many of them.
+  add(WithDropout(SumsOver({n, Dim(kLeastLongTokens), Dim(kLeastTokenElements)}, 2, {2})));
+  // Room for as few parts as there may be, and for one or a few slices of them.
+  const RandomCase embedding = SumsOver({n, Dim(20), Dim(768)}, 4, {2, 1}, 1);
+  constexpr int64_t kWhole = 2 * 768 * 8, kSliced = 20 * kWhole;
+  for (const int64_t blocks : {1, 2, 7}) add(embedding, kSliced + blocks * kWhole);
+  add(embedding, 3 * kSliced + 3 * 4 * kWhole - 8);
+  CheckAll(cases);
+}
+
+// Whatever they have columns.
+TEST(CudaFused, SumsFillACard) {
+  constexpr int64_t kMultiprocessors = 132;
+  const Dim n = Dim::Batch();
+  const auto blocks = [](const RandomCase& r) {
+    const FusedCase c(r.program, r.inputs, r.outputs, r.batch);
+    const KernelSite site = FusedOnCard::SiteOnCard(c);
+    const std::optional<cuda::CudaLoop> loop = cuda::MakeCudaLoop(site, nullptr);
+    EXPECT_LE(loop->workspace_bytes, site.workspace_bytes);
+    return loop->sum_blocks;
+  };
+  for (const bool dropout : {false, true})
+    for (const auto& [tokens, row_axes] : std::vector<std::pair<int64_t, int32_t>>{
+             {1, 1}, {128, 1}, {197, 1}, {1024, 1}, {4096, 1}, {128, 0}, {197, 0}, {1024, 0}, {4096, 0}}) {
+      SCOPED_TRACE(std::to_string(tokens) + " tokens, row axes: " + std::to_string(row_axes));
+      const RandomCase r = SumsOver({n, Dim(tokens), Dim(768)}, tokens == 1 ? 8192 : 16, {2, 1}, row_axes);
+      EXPECT_GE(blocks(dropout ? WithDropout(r) : r), 2 * kMultiprocessors);
+    }
 }
 
 // A lane's accesses to tensors of numbers are next to its neighbours', and a plane of a code is one access

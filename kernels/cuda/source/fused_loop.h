@@ -44,7 +44,10 @@ ACT_DEVICE void WalkClass(const LoopWalk& walk, int64_t item, const Run& run) {
   const int64_t each =
       (walk.units - first + walk.classes - 1) / walk.classes;  // of the class, in each sample
   const int64_t all = walk.samples * each;
-  const int64_t share = blockIdx.x * walk.splits + item / walk.classes, shares = gridDim.x * walk.splits;
+  const int64_t part = blockIdx.x / walk.slices, parts = gridDim.x / walk.slices;
+  // Where a class has fewer units than there are shares, those of another class go to other blocks.
+  const int64_t shares = parts * walk.splits;
+  const int64_t share = (part * walk.splits + item / walk.classes + first) % shares;
   const int64_t begin = all * share / shares, end = all * (share + 1) / shares;
   if (begin == end) return;
   int64_t sample = begin / each, unit = first + begin % each * walk.classes;
@@ -105,6 +108,12 @@ class ColumnSum {
       double* to = total + (first + c) % columns;
       Store(to, Load(to) + sum);
     }
+  }
+  // The same where nobody else has these columns: as many as the unit has elements, of which `left` are in the sample
+  // from the unit's first one on.
+  ACT_DEVICE void StoreTo(double* total, int64_t first, int64_t left, int rank, int threads) const {
+    for (int c = rank; c < kSlots && c < left; c += threads)
+      Store(total + first + c, static_cast<double>(slots_[c]));
   }
 
  private:
