@@ -62,8 +62,8 @@ class Prologue : FusedWriter {
       const std::string n = std::to_string(sum.output), columns = std::to_string(sum.columns);
       Line(2, "ACT_SHARED(" + slot + ", slots" + n + ", kTeams * kUnit);");
       Line(2, "ColumnSum<" + slot + ", kPerLane, kUnit> sum" + n + "(slots" + n + " + team * kUnit, place);");
-      const std::string part = sum.sliced ? "blockIdx.x / p.walk.slices" : "int64_t{blockIdx.x}";
-      Line(2, "double* const total" + n + " = p.partial" + n + " + " + part + " * " + columns + ";");
+      const std::string part = sum.sliced ? "blockIdx.x / p.walk.slices" : "blockIdx.x";
+      Line(2, "double* const total" + n + " = p.partial" + n + " + int64_t{" + part + "} * " + columns + ";");
       if (!sum.sliced) Line(2, "ClearColumns(total" + n + ", " + columns + ");");
     }
   }
@@ -113,12 +113,14 @@ class Walker : FusedWriter {
     Line(2,
          "for (int64_t first_item = rounds * slice / p.walk.slices * kTeams; first_item < last_item; "
          "first_item += kTeams) {");
-    Line(4, "const int64_t item = first_item + team, unit = item % p.walk.classes;");
-    Line(4, "const int64_t in_sample = unit % p.walk.units_per_sample * kUnit;");
-    Line(4, "const int64_t first = unit / p.walk.units_per_sample * elements + in_sample;");
+    Line(4, "const int64_t item = first_item + team;");
     for (const LoopSum& sum : loop_.sums) Line(4, "sum" + std::to_string(sum.output) + ".Clear();");
     Line(4, "if (item < items) WalkClass(p.walk, item, run_unit);");
     for (const LoopSum& sum : loop_.sums) Line(4, "sum" + std::to_string(sum.output) + ".Flush();");
+    // Here, so that they take no registers during the walk.
+    Line(4,
+         "const int64_t unit = item % p.walk.classes, in_sample = unit % p.walk.units_per_sample * kUnit;");
+    Line(4, "const int64_t first = unit / p.walk.units_per_sample * elements + in_sample;");
     Line(4, "for (int t = 0; t < kTeams; ++t) {  // in order, so that sums are the same in every run");
     Line(6, "SyncThreads();");
     Line(6, "if (t != team || item >= items) continue;");

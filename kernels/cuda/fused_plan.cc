@@ -191,10 +191,11 @@ class Planner {
     const int64_t room = site_.workspace_bytes;
     if (sliced_bytes + whole_bytes > 0) parts = std::min(parts, room / (sliced_bytes + whole_bytes));
     if (parts <= 0) return false;
-    loop_.walk.slices = std::min(slices, most_blocks / parts);
+    int64_t blocks_of_part = std::min(slices, most_blocks / parts);
     if (whole_bytes > 0)
-      loop_.walk.slices = std::min(loop_.walk.slices, (room / parts - sliced_bytes) / whole_bytes);
-    loop_.sum_blocks = parts * loop_.walk.slices;
+      blocks_of_part = std::min(blocks_of_part, (room / parts - sliced_bytes) / whole_bytes);
+    loop_.walk.slices = static_cast<uint32_t>(blocks_of_part);
+    loop_.sum_blocks = parts * blocks_of_part;
     for (LoopSum& sum : loop_.sums) {
       sum.parts = sum.sliced ? parts : loop_.sum_blocks;
       sum.workspace = loop_.workspace_bytes;

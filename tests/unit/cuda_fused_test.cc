@@ -345,6 +345,7 @@ TEST(CudaFused, AccessesOfNetworkLoopsAreCoalesced) {
   if (IsRealCard()) GTEST_SKIP() << "only the fake card counts accesses";
   for (const NetworkLoop& loop : NetworkLoops()) ExpectCoalesced(loop);
   for (const NetworkLoop& loop : NetworkLoopsInBFloat16()) ExpectCoalesced(loop);
+  ExpectCoalesced({"position embedding", SumsOver({Dim::Batch(), Dim(64), Dim(768)}, 4, {2, 1}, 1), {}});
 }
 
 std::string TextOf(NetworkLoop loop) {

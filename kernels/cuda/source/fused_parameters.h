@@ -18,7 +18,8 @@ struct LoopWalk {
   // Classes count units among `units` of each of `samples`. Usually these are the samples and units of the
   // space. If a sum has more columns than a sample has elements, the whole space counts as one sample here.
   int64_t samples = 1, units = 0;
-  int64_t classes = 1, splits = 1, slices = 1;
+  int64_t classes = 1, splits = 1;
+  uint32_t slices = 1;
   int64_t units_per_sample = 0;  // of the space
   int64_t elements = 0;          // of a sample of the space
   int64_t first_sample = 0;      // the number of the first one in the whole batch
