@@ -30,9 +30,9 @@ void RoundNothing(Graph& graph) {
     if (node.attrs.Int("may_round") != 0) node.attrs.Set("may_round", int64_t{0});
 }
 
-// How far a loss may be from the processor's, relative to it. A forward pass differs by the order of its sums alone, and
-// so does all of L0. From the first gradient on, codes may take a number that differs in its last bit to the next level.
-// One such number moved the fourth loss by 2e-4, on an H100 and where the rate was changed by 1e-5 of itself.
+// How far a loss may be from the processor's, relative to it. A forward pass differs by the order of its sums alone,
+// and so does all of L0. From the first gradient on, codes may take a number that differs in its last bit to the next
+// level. One such number moved the fourth loss by 2e-4, on an H100 and where the rate was changed by 1e-5 of itself.
 double Tolerance(const std::string& level, size_t step) {
   if (step == 0) return 1e-5;
   return level == "L0" ? 1e-4 : 2e-3;

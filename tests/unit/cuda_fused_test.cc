@@ -302,7 +302,7 @@ TEST(CudaFused, SumsOfManyColumns) {
   CheckAll(cases);
 }
 
-// Whatever they have columns.
+// Whatever number of columns they have.
 TEST(CudaFused, SumsFillACard) {
   constexpr int64_t kMultiprocessors = 132;
   const Dim n = Dim::Batch();
@@ -351,7 +351,7 @@ TEST(CudaFused, AccessesOfNetworkLoopsAreCoalesced) {
 std::string TextOf(NetworkLoop loop) {
   RandomNumbers random(1);
   const LoopCase c(random, std::move(loop.loop));
-  const KernelSite site = c.card.Site();
+  const KernelSite site = FusedOnCard::SiteOnCard(c.card);
   return cuda::FusedSource(*cuda::MakeCudaLoop(site, nullptr), site).text;
 }
 
@@ -365,6 +365,10 @@ TEST(CudaFused, OneKernelServesEveryBatch) {
   };
   EXPECT_EQ(text(2, 1), text(64, 1));
   EXPECT_EQ(text(2, 1), text(2, 77));
+  const auto embedding = [](int64_t batch) {
+    return TextOf({"", SumsOver({Dim::Batch(), Dim(12), Dim(768)}, batch, {2, 1}, 1), {}});
+  };
+  EXPECT_EQ(embedding(1), embedding(64));
 }
 
 TEST(CudaFused, OneKernelUpdatesParametersOfAllShapes) {
