@@ -9,8 +9,8 @@
 namespace act {
 namespace {
 
-// A NaN of a parameter or of a direction has the bits that the machine's arithmetic gives it: 0x7fffffff on a card, some
-// sign and payload on a processor. They mean nothing, so all become one.
+// A NaN of a parameter or of a direction has the bits that the machine's arithmetic gives it: 0x7fffffff on a card,
+// some sign and payload on a processor. They mean nothing, so all become one.
 TestTensor WithOneNaN(TestTensor tensor) {
   if (tensor.dtype == DType::kFloat32)
     for (float& x : std::span(tensor.as<float>(), static_cast<size_t>(tensor.elements())))
