@@ -33,8 +33,7 @@ HWY_INLINE VU EncodeSmallFloats(const SmallFloat& f, V x) {
   }
   const VU infinity = hn::Set(du, 0x7F800000u);
   code = hn::IfThenElse(hn::Eq(magnitude, infinity), hn::Set(du, f.Infinity()), code);
-  code = hn::IfThenElse(hn::Gt(magnitude, infinity), hn::Set(du, f.NaN()), code);
-  return hn::Or(sign, code);
+  return hn::IfThenElse(hn::Gt(magnitude, infinity), hn::Set(du, f.NaN()), hn::Or(sign, code));
 }
 
 HWY_INLINE V DecodeSmallFloats(const SmallFloat& f, VU bits) {

@@ -1,8 +1,8 @@
 // Casts to floating-point formats of fewer bits (CodecKind::kCast), to nearest even. A number that
 // is too large becomes the largest number. Infinities stay infinite, or become NaN in a format that
-// has none. So a run's overflow shows, and a cast adds none. The arithmetic is on integers, except
-// for products with powers of two: the bits are the same everywhere, whatever the processor does
-// with denormals.
+// has none. So a run's overflow shows, and a cast adds none. NaN has one code, without a sign: that
+// of 0 / 0 is another on each machine. The arithmetic is on integers, except for products with powers
+// of two: the bits are the same everywhere, whatever the processor does with denormals.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,7 @@ ACT_HOST_DEVICE inline float LeastDenormal(const SmallFloat& f) {
 ACT_HOST_DEVICE inline uint32_t EncodeSmallFloat(const SmallFloat& f, float x) {
   const uint32_t bits = BitsOf(x), magnitude = bits & 0x7FFFFFFFu;
   const uint32_t sign = bits >> 31 << (f.Bits() - 1);
-  if (magnitude > 0x7F800000u) return sign | f.NaN();
+  if (magnitude > 0x7F800000u) return f.NaN();
   if (magnitude == 0x7F800000u) return sign | f.Infinity();
   if (magnitude < LeastNormalBits(f) && f.exponent_bits < 8) {
     const uint32_t magic = DenormalMagicBits(f);
