@@ -24,14 +24,24 @@ std::string FormatTimes(const KernelChoice& choice) {
   return text;
 }
 
+double Ratio(double a, double b) { return b > 0 ? a / b : 0; }
+
 std::string FormatRow(const ProfileRow& row, double total_seconds, size_t steps) {
-  char text[64];
-  std::snprintf(
-      text, sizeof text, "%10.3f ms %5.1f %%  %4lld  ", row.seconds * 1e3 / static_cast<double>(steps),
-      total_seconds > 0 ? 100 * row.seconds / total_seconds : 0.0, static_cast<long long>(row.nodes));
+  char text[96];
+  std::snprintf(text, sizeof text, "%10.3f ms %5.1f %%  %4lld  %7.1f  ",
+                row.seconds * 1e3 / static_cast<double>(steps), 100 * Ratio(row.seconds, total_seconds),
+                static_cast<long long>(row.nodes), 1e-9 * Ratio(row.bytes, row.seconds));
   std::string kernel = row.kernel;
   kernel.resize(std::max<size_t>(kernel.size(), 26), ' ');
   return text + kernel + "  " + row.what + "\n";
+}
+
+// Of all runs. Operands that are not there have none.
+double OperandBytes(const BoundNode& bound) {
+  double bytes = 0;
+  for (const auto* operands : {&bound.inputs, &bound.outputs})
+    for (const TensorView& view : *operands) bytes += static_cast<double>(view.bytes);
+  return bytes * static_cast<double>(bound.times.runs);
 }
 
 }  // namespace
@@ -44,7 +54,7 @@ Profile CollectProfile(const std::vector<const BoundGraph*>& graphs) {
     for (const BoundNode& bound : graph->nodes()) {
       if (!bound.kernel) continue;
       const bool library = bound.kernel->IsLibraryCall();
-      const double seconds = bound.times.Total();
+      const double seconds = bound.times.Total(), bytes = OperandBytes(bound);
       profile.seconds += seconds;
       if (library) profile.library_seconds += seconds;
       const auto add = [&](auto& rows, const std::string& what) {
@@ -54,6 +64,7 @@ Profile CollectProfile(const std::vector<const BoundGraph*>& graphs) {
         row.kernel = bound.kernel_name;
         row.library = library;
         row.seconds += seconds;
+        row.bytes += bytes;
         if (graph == graphs.front()) row.nodes += 1;  // not again at another batch
       };
       add(by_node, bound.node->op + " " + bound.node->name);
@@ -69,7 +80,7 @@ Profile CollectProfile(const std::vector<const BoundGraph*>& graphs) {
 
 std::string FormatProfile(const Profile& profile, size_t steps, size_t most_nodes) {
   steps = std::max<size_t>(1, steps);
-  const std::string head = "  time a step   share nodes  kernel                      ";
+  const std::string head = "  time a step   share nodes     GB/s  kernel                      ";
   std::string text = head + "operator\n";
   for (const ProfileRow& row : profile.kernels) text += FormatRow(row, profile.seconds, steps);
   text += "\n" + head + "node\n";

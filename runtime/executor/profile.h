@@ -16,6 +16,7 @@ struct ProfileRow {
   std::string kernel;  // "dnnl.conv"; empty for a row of several kernels
   int64_t nodes = 0;   // counted in this row
   double seconds = 0;  // in the kernels, over the whole run, without what a first run takes longer
+  double bytes = 0;    // of operands and results, each counted once a run of a node
   bool library = false;
 };
 
@@ -29,7 +30,8 @@ struct Profile {
 // Over all graphs that ran (a last partial batch runs in its own).
 Profile CollectProfile(const std::vector<const BoundGraph*>& graphs);
 
-// Two tables, in milliseconds per step: kernels, then the most expensive nodes.
+// Two tables, in milliseconds per step and gigabytes of operands and results per second: kernels, then the most
+// expensive nodes.
 std::string FormatProfile(const Profile& profile, size_t steps, size_t most_nodes = 20);
 
 // One line per node: its kernel, the kernel's description of itself, why each faster one refused, and the
