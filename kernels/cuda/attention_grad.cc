@@ -149,8 +149,8 @@ std::optional<BiasGradient> BiasGradientOf(const CudaContext& context, const Att
 class AttentionGradKernel final : public Kernel {
  public:
   AttentionGradKernel(const CudaContext& context, const AttentionSite& site, DType result,
-                      int64_t moved_at_once, const GradientSpace& space, std::optional<BiasGradient> bias,
-                      const AttentionGradParameters& parameters)
+                      int64_t moved_at_once, const GradientSpace& space,
+                      const std::optional<BiasGradient>& bias, const AttentionGradParameters& parameters)
       : context_(context),
         shape_(site.shape),
         parameters_(parameters),
@@ -166,7 +166,7 @@ class AttentionGradKernel final : public Kernel {
         move_(context, "move_matrices", "MoveMatricesParameters", "attention_grad",
               "MoveMatrices" + TemplateArguments(FloatType(result), moved_at_once)),
         moved_at_once_(moved_at_once),
-        bias_(std::move(bias)) {
+        bias_(bias) {
     parameters_.key_tiles = DivisorOf(key_tiles_);
     parameters_.query_columns = DivisorOf(dq_columns_.tiles);
     parameters_.key_columns = DivisorOf(keys_.first_tiles);
@@ -287,8 +287,7 @@ std::unique_ptr<Kernel> CreateAttentionGrad(const CudaContext& context, const Ke
        {std::tuple{0, &s.q, s.depth}, {1, &s.k, s.depth}, {2, &s.v, s.value_depth}})
     if (!TakesVectors(site.outputs[s.GradientOf(static_cast<size_t>(operand))], *m, columns, moved_at_once))
       moved_at_once = 1;
-  return std::make_unique<AttentionGradKernel>(context, *at, result, moved_at_once, space, std::move(bias),
-                                               p);
+  return std::make_unique<AttentionGradKernel>(context, *at, result, moved_at_once, space, bias, p);
 }
 
 }  // namespace act::cuda
