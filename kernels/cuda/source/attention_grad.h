@@ -14,7 +14,8 @@ namespace act::cuda {
 template <class Form>
 struct GradientOperands {
   using T = typename Form::T;
-  typename Form::Tiles::template Operand<Form> q, k, v, d_o;
+  using Tiles = typename Form::Tiles;
+  typename Tiles::template Operand<Form> q, k, v, d_o;
 
   ACT_DEVICE GradientOperands(const AttentionGradParameters& p, int32_t slice, int32_t kv_slice)
       : q(MatrixOf<T>(p.forward.q, p.forward.at_q, slice, p.forward.queries, p.forward.depth), 0),
@@ -29,6 +30,14 @@ struct GradientOperands {
   ACT_DEVICE void TakeKeys(int32_t key) {
     k.Take(key);
     v.Take(key);
+  }
+  // Products of the queries that were taken with keys key..: of q and k, and of the gradient and v.
+  ACT_DEVICE void AddProducts(int32_t key, typename Tiles::Sums& x, typename Tiles::Sums& dp) {
+    Tiles::BeginTake();
+    TakeKeys(key);
+    Tiles::EndTake();
+    Tiles::AddDots(q, k, x);
+    Tiles::AddDots(d_o, v, dp);
   }
 };
 
@@ -65,12 +74,8 @@ ACT_DEVICE void AttentionStatistics(const AttentionGradParameters& all) {
   const auto sees_none = [&] { return softmax.SeesNone(p, query); };
   of.TakeQueries(query);
   ForKeyTiles(p, query, sees_none, [&](int32_t key) {
-    Tiles::BeginTake();
-    of.TakeKeys(key);
-    Tiles::EndTake();
     typename Tiles::Sums x, dp;
-    Tiles::AddDots(of.q, of.k, x);
-    Tiles::AddDots(of.d_o, of.v, dp);
+    of.AddProducts(key, x, dp);
 #pragma unroll
     for (int r = 0; r < Tiles::kRows; ++r) {
       rows.ToScores(r, key, x.at[r]);
@@ -158,12 +163,8 @@ ACT_DEVICE void AttentionGradQueries(const AttentionGradParameters& all) {
   const auto sees_none = [&] { return SeesNone<Tiles>(all, slice, query); };
   of.TakeQueries(query);
   ForKeyTiles(p, query, sees_none, [&](int32_t key) {
-    Tiles::BeginTake();
-    of.TakeKeys(key);
-    Tiles::EndTake();
     typename Tiles::Sums x, dp;
-    Tiles::AddDots(of.q, of.k, x);
-    Tiles::AddDots(of.d_o, of.v, dp);
+    of.AddProducts(key, x, dp);
     ToPairs<Form, true>(all, statistics, slice, query, key, x, dp);
     Tiles::AddRows(dp, of.k, column, dq);
   });
@@ -234,11 +235,8 @@ ACT_DEVICE void AttentionGradBias(const AttentionGradParameters& all) {
     const RowStatistics<Tiles> statistics(all, slice, query);
     Tiles::BeginTake();
     of.TakeQueries(query);
-    of.TakeKeys(key);
-    Tiles::EndTake();
     typename Tiles::Sums x, dp;
-    Tiles::AddDots(of.q, of.k, x);
-    Tiles::AddDots(of.d_o, of.v, dp);
+    of.AddProducts(key, x, dp);
     ToPairs<Form, false>(all, statistics, slice, query, key, x, dp);
 #pragma unroll
     for (int r = 0; r < Tiles::kRows; ++r)
