@@ -57,15 +57,17 @@ class Prologue : FusedWriter {
   }
 
   void Sums() {
+    for (const LoopSum& sum : loop_.sums) Sum(sum);
+  }
+
+  void Sum(const LoopSum& sum) {
     const std::string slot = loop_.double_slots ? "double" : "float";
-    for (const LoopSum& sum : loop_.sums) {
-      const std::string n = std::to_string(sum.output), columns = std::to_string(sum.columns);
-      Line(2, "ACT_SHARED(" + slot + ", slots" + n + ", kTeams * kUnit);");
-      Line(2, "ColumnSum<" + slot + ", kPerLane, kUnit> sum" + n + "(slots" + n + " + team * kUnit, place);");
-      const std::string part = sum.sliced ? "blockIdx.x / p.walk.slices" : "blockIdx.x";
-      Line(2, "double* const total" + n + " = p.partial" + n + " + int64_t{" + part + "} * " + columns + ";");
-      if (!sum.sliced) Line(2, "ClearColumns(total" + n + ", " + columns + ");");
-    }
+    const std::string n = std::to_string(sum.output), columns = std::to_string(sum.columns);
+    Line(2, "ACT_SHARED(" + slot + ", slots" + n + ", kTeams * kUnit);");
+    Line(2, "ColumnSum<" + slot + ", kPerLane, kUnit> sum" + n + "(slots" + n + " + team * kUnit, place);");
+    const std::string part = sum.sliced ? "blockIdx.x / p.walk.slices" : "blockIdx.x";
+    Line(2, "double* const total" + n + " = p.partial" + n + " + int64_t{" + part + "} * " + columns + ";");
+    if (!sum.sliced) Line(2, "ClearColumns(total" + n + ", " + columns + ");");
   }
 
   void Scalars() {
@@ -124,17 +126,19 @@ class Walker : FusedWriter {
     Line(4, "for (int t = 0; t < kTeams; ++t) {  // in order, so that sums are the same in every run");
     Line(6, "SyncThreads();");
     Line(6, "if (t != team || item >= items) continue;");
-    for (const LoopSum& sum : loop_.sums) {
-      const std::string n = std::to_string(sum.output),
-                        threads = loop_.rows ? "static_cast<int>(threadIdx.x), 32 * kWarps" : "lane, 32";
-      Line(6, "sum" + n +
-                  (sum.sliced ? ".StoreTo(total" + n + ", first, elements - in_sample, "
-                              : ".AddTo(total" + n + ", " + std::to_string(sum.columns) + ", first, ") +
-                  threads + ");");
-    }
+    for (const LoopSum& sum : loop_.sums) EndSum(sum);
     Line(4, "}");
     Line(4, "SyncThreads();");
     Line(2, "}");
+  }
+
+  void EndSum(const LoopSum& sum) {
+    const std::string n = std::to_string(sum.output);
+    const std::string threads = loop_.rows ? "static_cast<int>(threadIdx.x), 32 * kWarps" : "lane, 32";
+    Line(6, "sum" + n +
+                (sum.sliced ? ".StoreTo(total" + n + ", first, elements - in_sample, "
+                            : ".AddTo(total" + n + ", " + std::to_string(sum.columns) + ", first, ") +
+                threads + ");");
   }
 };
 

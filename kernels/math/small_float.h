@@ -19,7 +19,7 @@ struct SmallFloat {
   uint8_t exponent_bits = 0, mantissa_bits = 0;
   bool infinities = true;
 
-  ACT_HOST_DEVICE constexpr int Bias() const { return (1 << (exponent_bits - 1)) - 1; }
+  ACT_HOST_DEVICE constexpr int Bias() const { return (1 << exponent_bits) / 2 - 1; }
   ACT_HOST_DEVICE constexpr int Bits() const { return 1 + exponent_bits + mantissa_bits; }
   // Codes without a sign: that of infinity (NaN, if it has none), of NaN, of the largest number.
   ACT_HOST_DEVICE constexpr uint32_t Infinity() const {

@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "tests/e2e/golden_case.h"
@@ -164,25 +165,33 @@ std::string Name(const testing::TestParamInfo<Parameters>& info) {
   return TestName(model) + "_" + level + (group == 256 ? "" : "_groups_of_" + std::to_string(group));
 }
 
-INSTANTIATE_TEST_SUITE_P(, CompressedGradient,
-                         testing::Combine(testing::ValuesIn(GoldenModels()),
-                                          testing::Values("L1", "L2", "L3", "L4", "L5"),
-                                          testing::Values(256)),
-                         Name);
-
 // Many tensors of these cases, and all of gpt2's, are smaller than a group of 256 and kept. In
 // groups of 64, the smallest size, more of them have codes.
-std::vector<GoldenModel> WithSmallTensors() {
-  std::vector<GoldenModel> models;
-  for (const GoldenModel& model : GoldenModels())
-    for (const char* name : {"bert", "gpt2", "gru", "lstm", "vit"})
-      if (model.name == name) models.push_back(model);
-  return models;
+bool HasSmallTensors(const GoldenModel& model) {
+  static const std::set<std::string> names = {"bert", "gpt2", "gru", "lstm", "vit"};
+  return names.contains(model.name);
 }
 
-INSTANTIATE_TEST_SUITE_P(SmallGroups, CompressedGradient,
-                         testing::Combine(testing::ValuesIn(WithSmallTensors()),
-                                          testing::Values("L1", "L2", "L3", "L4", "L5"), testing::Values(64)),
+// L3 and L4 of each case, and one of the other levels by turns.
+std::vector<Parameters> Some() {
+  static constexpr const char* kInTurn[] = {"L1", "L2", "L5"};
+  std::vector<Parameters> some;
+  size_t turn = 0;
+  for (const GoldenModel& model : FirstExports())
+    for (const char* level : {"L3", "L4", kInTurn[turn++ % 3]}) {
+      some.push_back({model, level, 256});
+      if (HasSmallTensors(model)) some.push_back({model, level, 64});
+    }
+  return some;
+}
+
+INSTANTIATE_TEST_SUITE_P(, CompressedGradient, testing::ValuesIn(Some()), Name);
+
+// `make check-long` runs every case.
+INSTANTIATE_TEST_SUITE_P(Long, CompressedGradient,
+                         testing::Combine(testing::ValuesIn(GoldenModels()),
+                                          testing::Values("L1", "L2", "L3", "L4", "L5"),
+                                          testing::Values(64, 256)),
                          Name);
 
 }  // namespace

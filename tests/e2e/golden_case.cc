@@ -21,6 +21,13 @@ const std::vector<GoldenModel>& GoldenModels() {
   return models;
 }
 
+std::vector<GoldenModel> FirstExports() {
+  std::vector<GoldenModel> first;
+  for (const GoldenModel& model : GoldenModels())
+    if (first.empty() || model.name != first.back().name) first.push_back(model);
+  return first;
+}
+
 std::string TestName(const GoldenModel& model) {
   return model.name + (model.file == "model.onnx" ? "_torchscript" : "_dynamo");
 }

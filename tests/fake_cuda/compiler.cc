@@ -14,24 +14,27 @@ namespace fs = std::filesystem;
 using cuda::DeviceHeaders;
 using cuda::KernelSource;
 
-// Compiling a kernel takes far longer than a test runs it, so nothing is optimized. What costs most then is
-// reading the standard library (most of .2 s) and starting the compiler: act_machine.h is compiled once, and
-// several kernels are one translation unit. The image of a kernel is that of its unit, so units are small.
+// A fused loop is compiled for one plan or two, which takes far longer than a test runs it, so it is not optimized. What
+// costs most then is reading the standard library (most of .2 s) and starting the compiler: act_machine.h is compiled
+// once, and several kernels are one translation unit. The image of a kernel is that of its unit, so units are small.
+// All other kernels are a few texts that many tests run, among them convolutions, products and attention.
 constexpr size_t kMostInUnit = 12;
+
+bool IsOptimized(const KernelSource& source) { return !source.name.starts_with("fused_"); }
 
 // fmaf is one instruction where the processor has it, and the same bits anywhere.
 std::vector<std::string> Flags() {
-  std::vector<std::string> flags = {"-std=c++20", "-O0",     "-ffp-contract=off",    "-fPIC",
-                                    "-Wall",      "-Wextra", "-Wno-unknown-pragmas", "-fvisibility=hidden",
-                                    "-nostdlib"};
+  std::vector<std::string> flags = {"-std=c++20", "-ffp-contract=off",    "-fPIC",     "-Wall",
+                                    "-Wextra",    "-Wno-unknown-pragmas", "-nostdlib", "-fvisibility=hidden"};
 #ifdef __x86_64__
   if (__builtin_cpu_supports("fma")) flags.push_back("-mfma");
 #endif
   return flags;
 }
+const char* FlagOf(bool optimized) { return optimized ? "-O1" : "-O0"; }
 
-std::vector<std::string> Command(const std::vector<std::string>& arguments) {
-  std::vector<std::string> command = {ACT_CXX};
+std::vector<std::string> Command(bool optimized, const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = {ACT_CXX, FlagOf(optimized)};
   for (const std::vector<std::string>& some : {Flags(), arguments})
     command.insert(command.end(), some.begin(), some.end());
   return command;
@@ -57,6 +60,7 @@ std::string UnitOf(const std::vector<const KernelSource*>& sources) {
 std::string HostCompiler::Key() const {
   std::string key = ACT_CXX " " ACT_CXX_VERSION;
   for (const std::string& flag : Flags()) key += " " + flag;
+  for (const bool optimized : {false, true}) key += std::string(" ") + FlagOf(optimized);
   for (const char* header : {"act_machine.h", "machine.h"})
     key += Contents(fs::path(ACT_FAKE_CUDA_SOURCE) / header);
   return key;
@@ -74,9 +78,13 @@ fs::path HostCompiler::Include(const DeviceHeaders& headers) {
       for (const auto& [path, header] : headers) Write(part / path, header);
       Write(machine, Contents(here / "act_machine.h"));
       Write(part / "tests/fake_cuda/machine.h", Contents(here / "machine.h"));
-      // Where this fails the compiler reads act_machine.h itself.
-      RunCommand(Command({"-I", part, "-x", "c++-header", machine, "-o", machine.string() + ".gch"}),
-                 part / "log");
+      // The compiler takes the one that was made with its flags. Where this fails it reads act_machine.h itself.
+      const fs::path compiled = machine.string() + ".gch";
+      fs::create_directory(compiled);
+      for (const bool optimized : {false, true})
+        RunCommand(
+            Command(optimized, {"-I", part, "-x", "c++-header", machine, "-o", compiled / FlagOf(optimized)}),
+            part / "log");
     });
   return include_ = folder;
 }
@@ -89,7 +97,8 @@ cuda::Status HostCompiler::Make(const Sources& sources) {
   const fs::path work = OwnPath(EntryOf(*sources.front())), unit = work / (sources.front()->name + ".cc");
   Write(unit, UnitOf(sources));
   const int status = RunCommand(
-      Command({"-I", include_, "-include", "act_machine.h", "-shared", "-s", unit, "-o", work / "image"}),
+      Command(IsOptimized(*sources.front()),
+              {"-I", include_, "-include", "act_machine.h", "-shared", "-s", unit, "-o", work / "image"}),
       work / "log");
   const std::string log = Contents(work / "log");
   const bool made = status == 0 && (sources.size() == 1 || log.empty());
@@ -105,18 +114,21 @@ cuda::Status HostCompiler::Make(const Sources& sources) {
 }
 
 void HostCompiler::Prepare(const Sources& sources, const DeviceHeaders& headers) {
-  std::vector<Sources> units(1);
-  std::set<std::string> names;  // of the last unit
+  std::vector<Sources> units;
   try {
     Include(headers);
-    for (const KernelSource* source : sources) {
-      if (fs::exists(EntryOf(*source).string() + ".so")) continue;
-      if (units.back().size() == kMostInUnit || names.contains(source->name)) {
-        units.emplace_back();
-        names.clear();
+    for (const bool optimized : {false, true}) {
+      units.emplace_back();
+      std::set<std::string> names;  // of the last unit
+      for (const KernelSource* source : sources) {
+        if (IsOptimized(*source) != optimized || fs::exists(EntryOf(*source).string() + ".so")) continue;
+        if (units.back().size() == kMostInUnit || names.contains(source->name)) {
+          units.emplace_back();
+          names.clear();
+        }
+        units.back().push_back(source);
+        names.insert(source->name);
       }
-      units.back().push_back(source);
-      names.insert(source->name);
     }
   } catch (const fs::filesystem_error&) {
     return;  // Compile meets it again, and says so

@@ -8,7 +8,7 @@ namespace act::fake {
 namespace {
 
 constexpr size_t kGuardBytes = 64 << 10;  // at least a page, on every machine
-constexpr size_t kStackBytes = 256 << 10;
+constexpr size_t kStackBytes = 384 << 10;
 
 // `bytes` bytes with a guard before and after them.
 unsigned char* Reserve(size_t bytes) {

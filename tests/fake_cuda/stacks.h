@@ -11,9 +11,9 @@ namespace act::fake {
 // The stack of one of a block's fibers: a stack allocator as Boost.Context wants it.
 class FiberStacks {
  public:
-  // The fiber's number spreads stacks over the lines of a cache: at the same place of their pages, all
-  // of them would compete for a few. The bounds of the stack are written to `bounds`.
-  FiberStacks(size_t number, StackBounds* bounds) : offset_(number % 16 * 192), bounds_(bounds) {}
+  // The fiber's number spreads stacks over the lines of a cache, of the second level, too: at the same place of their
+  // pages, all of them would compete for a few. The bounds of the stack are written to `bounds`.
+  FiberStacks(size_t number, StackBounds* bounds) : offset_(number % 168 * 768), bounds_(bounds) {}
   boost::context::stack_context allocate();
   void deallocate(boost::context::stack_context& stack);
 

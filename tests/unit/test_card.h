@@ -25,7 +25,7 @@ class NoControls : public fake::Controls {
   Work WorkSoFar() override { return {}; }
 
  private:
-  const fake::AccessStatistics none_;
+  const fake::AccessStatistics none_{};
 };
 
 struct OpenedCard {

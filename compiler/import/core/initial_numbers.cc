@@ -45,8 +45,10 @@ HostTensor Draw(const std::string& name, const TensorType& type, uint64_t seed, 
 
 HostTensor HeNormal(const std::string& name, const TensorType& type, uint64_t seed) {
   const int64_t count = type.Elements().fixed;
-  if (type.rank() >= 2 && count > 0)
-    return Normal(name, type, 0, std::sqrt(2 / static_cast<double>(count / type.dims[0].fixed)), seed);
+  if (type.rank() >= 2 && count > 0) {
+    const int64_t fan_in = count / type.dims[0].fixed;
+    return Normal(name, type, 0, std::sqrt(2 / static_cast<double>(fan_in)), seed);
+  }
   const bool ones =
       type.rank() < 2 && (name.find("weight") != std::string::npos || name.find("var") != std::string::npos);
   const auto data = std::make_shared<std::vector<float>>(static_cast<size_t>(count), ones ? 1.f : 0.f);

@@ -45,11 +45,12 @@ Ints Pixels(const Blocks& b, int64_t blocks, int64_t steps) {
   int64_t block_after = blocks, steps_after = steps;
   for (size_t d = 0; d < b.axes(); ++d) {
     block_after /= b.block[d];
-    steps_after /= std::max<int64_t>(b.Steps(d), 1);
+    const int64_t steps_of_axis = std::max<int64_t>(b.Steps(d), 1);
+    steps_after /= steps_of_axis;
     for (size_t i = 0; i < pixels.size(); ++i) {
       const auto element = static_cast<int64_t>(i);
       const int64_t k = element / steps / block_after % b.block[d],
-                    l = element % steps / steps_after % b.Steps(d);
+                    l = element % steps / steps_after % steps_of_axis;
       const int64_t at = l * b.strides[d] - b.pads[d] + k * b.dilations[d];
       pixels[i] = pixels[i] < 0 || at < 0 || at >= b.image[d] ? -1 : pixels[i] * b.image[d] + at;
     }

@@ -29,20 +29,20 @@ llvm::Error ImportMatMul(
     NodeContext& c) {  // numpy's matmul: a vector is a row on the left, a column on the right
   ACT_TRY(ValueId a, c.Value(0));
   ACT_TRY(ValueId b, c.Value(1));
-  const Dims a_dims = c.DimsOf(0), b_dims = c.DimsOf(1);
-  if (a_dims.empty() || b_dims.empty()) return c.Fail("operands must not be scalars");
-  if (a_dims.size() == 1) {
-    ACT_TRY(a, c.Reshape(a, {1, a_dims[0]}));
+  const size_t a_rank = c.DimsOf(0).size(), b_rank = c.DimsOf(1).size();
+  if (a_rank == 0 || b_rank == 0) return c.Fail("operands must not be scalars");
+  if (a_rank == 1) {
+    ACT_TRY(a, c.Reshape(a, {1, c.DimsOf(0)[0]}));
   }
-  if (b_dims.size() == 1) {
-    ACT_TRY(b, c.Reshape(b, {b_dims[0], 1}));
+  if (b_rank == 1) {
+    ACT_TRY(b, c.Reshape(b, {c.DimsOf(1)[0], 1}));
   }
   ACT_TRY(const ValueId y, IsInteger(c.Type(0).dtype) && c.Type(0).dtype == c.Type(1).dtype
                                ? MultiplyIntegerMatrices(c, a, b)
                                : c.Emit("MatMul", {a, b}));
   Dims dims = c.TypeOf(y).dims;
-  if (b_dims.size() == 1) dims.pop_back();
-  if (a_dims.size() == 1) dims.erase(dims.end() - (b_dims.size() == 1 ? 1 : 2));
+  if (b_rank == 1) dims.pop_back();
+  if (a_rank == 1) dims.erase(dims.end() - (b_rank == 1 ? 1 : 2));
   return c.Return(c.Reshape(y, dims));
 }
 
