@@ -63,14 +63,15 @@ std::unique_ptr<Kernel> Make(const ResizeShape& s, bool backward) {
 
 std::unique_ptr<Kernel> Resize(const KernelSite& site, std::string* why) {
   const auto shape = ResizeShapeOf(site.node->attrs, site.inputs[0], site.outputs[0], why);
-  return shape ? Make(*shape, false) : nullptr;
+  if (!shape) return nullptr;
+  return Make(*shape, false);
 }
 
 std::unique_ptr<Kernel> ResizeGrad(const KernelSite& site, std::string* why) {
   const auto shape = ResizeShapeOf(site.node->attrs, site.outputs[0], site.inputs[0], why);
-  if (shape && site.outputs[0].elements > 0 && site.inputs[0].elements == 0)
-    return Refuse(why, "an empty tensor");
-  return shape ? Make(*shape, true) : nullptr;
+  if (!shape) return nullptr;
+  if (site.outputs[0].elements > 0 && site.inputs[0].elements == 0) return Refuse(why, "an empty tensor");
+  return Make(*shape, true);
 }
 
 }  // namespace

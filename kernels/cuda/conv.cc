@@ -61,7 +61,7 @@ class LibraryConv final : public Kernel {
         return status;
     }
     if (moves && gradient) return weights_.Run(w, at.w->as<void>());
-    return bias_ ? bias_->Run(y, at.bias->as<float>(), y, at.y->elements) : "";
+    return at.bias ? bias_->Run(y, at.bias->as<float>(), y, at.y->elements) : "";
   }
   int64_t WorkspaceBytes() const override { return weights_bytes_ + cuda::WorkspaceBytes(parts_); }
   bool IsLibraryCall() const override { return true; }

@@ -131,6 +131,7 @@ bool KernelCache::FindInFolder(Entry& entry) const {
 Status KernelCache::Make(const std::vector<Entry*>& wanted) {
   if (wanted.size() > kManyKernels) Say("compiling " + std::to_string(wanted.size()) + " kernels");
   std::vector<const KernelSource*> sources;
+  sources.reserve(wanted.size());
   for (const Entry* entry : wanted) sources.push_back(&entry->source);
   compiler_.Prepare(sources, EmbeddedHeaders());
   std::atomic<size_t> next = 0;

@@ -130,7 +130,7 @@ class WidenedConv final : public Kernel {
     if (status.empty())
       status = part.call->Enqueue(context_.stream, operands, workspace + layout_.library_at);
     if (!status.empty()) return status;
-    if (bias_)
+    if (at.bias)
       return bias_->Run(y, at.bias->as<float>(), samples(layout_.y, *at.y),
                         part.samples * layout_.y.sample_elements);
     return layout_.y.widens && makes_y ? y_[i].Run(y, samples(layout_.y, *at.y)) : "";
@@ -169,7 +169,7 @@ std::unique_ptr<Kernel> CreateWidenedConv(const CudaContext& context, Direction 
     if (!side->widens) problem.alignment = std::gcd(problem.alignment, side->sample_bytes);
   // The library gets a quarter, and more if that does not suffice for an engine, or for one with tensor cores.
   std::optional<Layout> best;
-  int64_t most = std::clamp<int64_t>(room / 4 * 3 / sample, 1, shape.batch);
+  int64_t most = std::clamp<int64_t>(room / 4 * 3 / std::max<int64_t>(sample, 1), 1, shape.batch);
   for (int halvings = 0; most > 0 && (!best || halvings <= kMostHalvings); most /= 2, ++halvings) {
     Layout cut = layout;
     if (!Cut(context, problem, site.workspace_bytes, most, cut, why)) continue;

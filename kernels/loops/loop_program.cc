@@ -23,6 +23,7 @@ RegisterForm FormOfOperand(const LoopOperand& operand) {
 
 LoopProgram MakeLoopProgram(const Program& program, const std::vector<LoopOperand>& operands) {
   std::vector<RegisterForm> forms;
+  forms.reserve(static_cast<size_t>(program.FirstInstr()) + program.instrs.size());
   for (const LoopOperand& operand : operands) forms.push_back(FormOfOperand(operand));
   forms.resize(static_cast<size_t>(program.FirstInstr()), {Varies::kNever, 1});  // constants
   for (const Instr& instr : program.instrs)

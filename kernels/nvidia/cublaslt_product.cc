@@ -166,7 +166,7 @@ class Product : public LibraryCall {
   }
 
  private:
-  const cublasLtHandle_t handle_;
+  cublasLtHandle_t handle_;
   const CardContext& context_;
   const std::shared_ptr<Matmul> matmul_;
   const int64_t alignment_;

@@ -22,6 +22,7 @@ Descriptor& Descriptor::Part(cudnnBackendAttributeName_t name, Descriptor part) 
 
 Descriptor& Descriptor::Parts(cudnnBackendAttributeName_t name, std::vector<Descriptor> parts) {
   std::vector<cudnnBackendDescriptor_t> handles;
+  handles.reserve(parts.size());
   for (Descriptor& part : parts) {
     if (error_.empty()) error_ = part.error_;
     handles.push_back(part.handle_);

@@ -34,7 +34,7 @@ class NvidiaDriver : public Driver {
     // CUDA refuses 0 bytes. Its addresses are multiples of 256 (Programming Guide, 5.3.2).
     const Status status = Call(cuda_.cuMemAlloc, "cuMemAlloc of " + std::to_string(bytes) + " bytes",
                                &pointer, static_cast<size_t>(std::max<int64_t>(bytes, 1)));
-    *address = reinterpret_cast<std::byte*>(pointer);
+    *address = reinterpret_cast<std::byte*>(pointer);  // NOLINT: the driver's addresses are numbers
     return status;
   }
   void Free(std::byte* address) override { (void)Call(cuda_.cuMemFree, "cuMemFree", AddressOf(address)); }

@@ -1,6 +1,7 @@
 // What the kernels of operators along one axis share.
 #pragma once
 
+#include <cmath>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -13,14 +14,21 @@ struct TopKShape {
   int64_t rows = 0, extent = 0, k = 0;
   bool largest = true, last = false;
 
-  // Whether position a of the row comes before position b in the result. NaN, which alone does not
-  // equal itself, counts as larger than all numbers.
+  // Whether position a of the row comes before position b in the result. NaN counts as larger than all numbers.
   template <class T>
   bool Before(const T* row, int64_t a, int64_t b) const {
     const T x = largest ? row[a] : row[b], y = largest ? row[b] : row[a];
-    if (x > y || (x != x && y == y)) return true;
-    const bool equal = x == y || (x != x && y != y);
+    const bool x_is_nan = IsNaN(x), y_is_nan = IsNaN(y);
+    if (x > y || (x_is_nan && !y_is_nan)) return true;
+    const bool equal = x == y || (x_is_nan && y_is_nan);
     return equal && (last ? a > b : a < b);
+  }
+
+ private:
+  template <class T>
+  static bool IsNaN(T x) {
+    if constexpr (std::is_floating_point_v<T>) return std::isnan(x);
+    return false;
   }
 };
 // x is f32 or of an integer type.

@@ -58,13 +58,10 @@ llvm::Error ImportIf(NodeContext& c) {
     if (llvm::Error error = ImportInner(c.importer, node))
       return WithPlace(std::move(error), PlaceOf(c.node));
   }
-  const auto is_not_made = [&](const std::string& name) {
-    return c.Fail("output '" + name + "' of its " + wanted + " is not made");
-  };
   for (size_t i = 0; i < c.outputs(); ++i) {
     const std::string name = renamed(branch->output(static_cast<int>(i)).name());
     const Operand* made = c.importer.Find(name);
-    if (!made) return is_not_made(name);
+    if (!made) return c.Fail("output '" + name + "' of its " + wanted + " is not made");
     ACT_CHECK_OK(c.Set(i, Operand(*made)));
   }
   return llvm::Error::success();
