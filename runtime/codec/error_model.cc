@@ -21,15 +21,17 @@ double NormalBelow(double x) { return .5 * std::erfc(-x / std::sqrt(2.0)); }
 double ExpectedHighest(double n) {
   constexpr double kEnd = 8, kStep = 2 * kEnd / kPoints;
   double sum = 0;
-  for (double x = -kEnd + kStep / 2; x < kEnd; x += kStep)
+  for (int i = 0; i < kPoints; ++i) {
+    const double x = -kEnd + (i + .5) * kStep;
     sum += ((x > 0) - std::pow(NormalBelow(x), n)) * kStep;
+  }
   return sum;
 }
 // The expected largest magnitude of n standard normals.
 double ExpectedLargest(double n) {
   constexpr double kEnd = 8, kStep = kEnd / kPoints;
   double sum = 0;
-  for (double x = kStep / 2; x < kEnd; x += kStep) sum += (1 - std::pow(2 * NormalBelow(x) - 1, n)) * kStep;
+  for (int i = 0; i < kPoints; ++i) sum += (1 - std::pow(2 * NormalBelow((i + .5) * kStep) - 1, n)) * kStep;
   return sum;
 }
 

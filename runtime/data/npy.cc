@@ -110,7 +110,7 @@ class HeaderParser {
 std::string ReadView(std::span<const std::byte> bytes, HostView& view) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text.substr(0, kMagic.size()) != kMagic || text.size() < 12) return "not a NumPy .npy file";
-  const int version = text[6];
+  const int version = std::to_integer<int>(bytes[6]);
   if (version < 1 || version > 3) return "its .npy version " + std::to_string(version) + " is not supported";
   const size_t start = version == 1 ? 10 : 12;
   const size_t length = version == 1 ? llvm::support::endian::read16le(bytes.data() + 8)

@@ -74,6 +74,7 @@ std::string ReadEntry(const llvm::json::Value& value, std::span<const std::byte>
 // The tensors must cover the data exactly.
 llvm::Error CheckCover(const std::map<std::string, HostView>& tensors, std::span<const std::byte> data) {
   std::vector<std::pair<const std::byte*, int64_t>> parts;
+  parts.reserve(tensors.size());
   for (const auto& [name, view] : tensors) parts.emplace_back(view.data, view.bytes);
   std::sort(parts.begin(), parts.end());
   const std::byte* expected = data.data();

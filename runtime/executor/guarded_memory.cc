@@ -32,9 +32,9 @@ llvm::Expected<GuardedMemory> GuardedMemory::Allocate(int64_t bytes) {
     return MakeError("arena", "cannot reserve " + FormatSize(bytes) + ": " + std::strerror(errno),
                      "run with a smaller --batch, or compile at a higher level");
   }
-  const uintptr_t first = reinterpret_cast<uintptr_t>(mapping) + kPage;
-  GuardedMemory memory(mapping, mapping_bytes, reinterpret_cast<std::byte*>(RoundUp(first, kHugePage)),
-                       bytes);
+  std::byte* const first = static_cast<std::byte*>(mapping) + kPage;
+  const auto address = reinterpret_cast<uintptr_t>(first);
+  GuardedMemory memory(mapping, mapping_bytes, first + (RoundUp(address, kHugePage) - address), bytes);
   if (inside > 0 && mprotect(memory.base_, inside, PROT_READ | PROT_WRITE) != 0)
     return MakeError("arena", "cannot map " + FormatSize(bytes) + ": " + std::strerror(errno));
   if (inside > 0)

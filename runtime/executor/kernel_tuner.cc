@@ -74,6 +74,7 @@ llvm::Expected<std::vector<KernelChoice>> KernelTuner::Choose(const BoundGraph& 
     site.bytes = SaturatingAdd(site.bytes, BytesOf(nodes[i]));
   }
   std::vector<Site> sites;
+  sites.reserve(open.size());
   for (auto& [text, site] : open) sites.push_back(std::move(site));
   ACT_CHECK_OK(TimeSites(graph, registry, std::move(sites)));
 
