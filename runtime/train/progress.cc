@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "runtime/base/seconds.h"
@@ -12,7 +13,7 @@ namespace {
 
 // 75 -> "1:15", 3675 -> "1:01:15".
 std::string FormatSeconds(double seconds) {
-  const auto whole = static_cast<int64_t>(seconds + 0.5);
+  const auto whole = static_cast<int64_t>(std::llround(seconds));
   char text[48];
   if (whole >= 3600) {
     std::snprintf(text, sizeof text, "%lld:%02d:%02d", static_cast<long long>(whole / 3600),

@@ -142,7 +142,7 @@ std::vector<std::string> RunLog::TakeWarnings() {
   return {std::exchange(failure_, "")};
 }
 
-void RunLog::Event(const std::string& kind, uint64_t step, llvm::json::Object more) {
+void RunLog::Event(const std::string& kind, uint64_t step, const llvm::json::Object& more) {
   std::string text;
   llvm::raw_string_ostream out(text);
   llvm::json::OStream json(out);

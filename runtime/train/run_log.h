@@ -38,7 +38,7 @@ class RunLog : public RunFollower {
   std::vector<std::string> TakeWarnings() override;
 
   // An event of any other kind: a line with "kind" and "step" (done before it) and `more`.
-  void Event(const std::string& kind, uint64_t step, llvm::json::Object more);
+  void Event(const std::string& kind, uint64_t step, const llvm::json::Object& more);
   // Lines that could not be written so far.
   int64_t lost() const { return lost_; }
 

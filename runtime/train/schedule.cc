@@ -117,8 +117,10 @@ double LearningRateSchedule::At(double base, uint64_t step, uint64_t end_step) c
   switch (kind_) {
     case Kind::kConstant:
       return base;
-    case Kind::kStep:
-      return base * std::pow(factor_, static_cast<double>((step - warmup_) / every_));
+    case Kind::kStep: {
+      const uint64_t drops = (step - warmup_) / every_;
+      return base * std::pow(factor_, static_cast<double>(drops));
+    }
     case Kind::kCosine:
       if (end == 0) return base;
       if (step >= end) return minimum_;
