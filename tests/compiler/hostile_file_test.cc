@@ -23,9 +23,7 @@ std::string ErrorOfBytes(const std::string& bytes) {
 
 TEST(HostileFile, IsNamedForWhatItIs) {
   EXPECT_NE(ErrorOfBytes("").find("m.onnx: is empty, not an ONNX model"), std::string::npos);
-  EXPECT_NE(ErrorOfBytes("\x1c\0\0\0ACTP????"
-                         "????")
-                .find("not an ONNX model"),
+  EXPECT_NE(ErrorOfBytes(std::string("\x1c\0\0\0ACTP", 8) + "12345678").find("not an ONNX model"),
             std::string::npos);
   EXPECT_NE(ErrorOfBytes(std::string("\x1c\0\0\0ACTP", 8) + std::string(64, '\0'))
                 .find("a plan, not an ONNX model\nhint: run it with actrun"),
