@@ -124,11 +124,11 @@ std::vector<Operands> OperandsToTry() {
                 row = Value(DType::kFloat32, {4}), rows = Value(DType::kFloat32, {n, 8}),
                 scores = Value(DType::kFloat32, {n, 8, 8}), layer = Value(DType::kFloat32, {1, 32, 8}),
                 labels = Value(DType::kInt64, {n}), many = Value(DType::kInt64, {8, 8}),
-                steps = Value(DType::kFloat32, {8, n, 8}), one = Integers({1});
-  return {{image, image, image}, {matrix, matrix, matrix}, {image, Value(DType::kFloat32, {4, 4, 3, 3}), row},
-          {image, one, one},     {one, one, one},          {steps, layer, layer},
-          {matrix, many, many},  {rows, labels, row},      {many, many, many},
-          {scores, labels, row}, {image, row, row},        {matrix, Integers({4, 16}), one}};
+                steps = Value(DType::kFloat32, {8, n, 8}), one = Integers({1}),
+                kernel = Value(DType::kFloat32, {4, 4, 3, 3}), shape = Integers({4, 16});
+  return {{image, image, image}, {matrix, matrix, matrix}, {image, kernel, row}, {image, one, one},
+          {one, one, one},       {steps, layer, layer},    {matrix, many, many}, {rows, labels, row},
+          {many, many, many},    {scores, labels, row},    {image, row, row},    {matrix, shape, one}};
 }
 
 // One node with such operands, in an importer of its own.

@@ -314,8 +314,10 @@ const std::vector<Case>& Cases() {
          m.Node("Add", {"larger", "half"}, {"sum"}).Node("Cast", {"sum"}, {"y"}, {ToFloat()});
        },
        [](int64_t n) {
-         return Each(
-             n, 1, [n](int64_t i, int64_t) { return static_cast<double>(std::max<int64_t>(i, 2) + n / 2); });
+         const int64_t half = n / 2;
+         return Each(n, 1, [half](int64_t i, int64_t) {
+           return static_cast<double>(std::max<int64_t>(i, 2) + half);
+         });
        }},
       {"Pairs of samples",
        [](OnnxModel& m) {
