@@ -18,7 +18,7 @@ help:
 	@echo 'make                  builds $(BUILD)/bin/actc, actrun and actplan; installs what is missing first'
 	@echo 'make check            the same, and builds and runs every test'
 	@echo 'make test             runs the tests alone; TESTS=REGEX picks some'
-	@echo 'make check-long       as check, with the slow statistical tests over every golden case'
+	@echo 'make check-long       as check, with the slow tests over every golden case'
 	@echo 'make check-python     tests the export helper against autograd; PYTHON=... names a Python with torch and pytest'
 	@echo 'make demo             trains a ResNet with exact and with compressed activations, side by side'
 	@echo 'make accuracy         trains digits and text at several levels with many seeds (an hour); SEEDS=N'
@@ -77,7 +77,8 @@ cuda-engines: cuda tools
 
 # On the card of this machine, with NVIDIA's driver and libraries.
 cuda-test: cuda build
-	@ACT_TEST_CARD=$(CURDIR)/$(BUILD)/bin/libact_cuda.so scripts/run_tests.sh $(BUILD) $(JOBS) '^Cuda(C[^l]|[^C])|^OnACard/'
+	@ACT_LONG_TESTS=1 ACT_TEST_CARD=$(CURDIR)/$(BUILD)/bin/libact_cuda.so \
+	  scripts/run_tests.sh $(BUILD) $(JOBS) '^Cuda(C[^l]|[^C])|^Long/Golden'
 
 cuda-gate: cuda tools
 	@cmake --build --preset $(PRESET) -j $(JOBS) --target card_gate

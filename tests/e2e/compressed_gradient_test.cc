@@ -172,27 +172,24 @@ bool HasSmallTensors(const GoldenModel& model) {
   return names.contains(model.name);
 }
 
-// L3 and L4 of each case, and one of the other levels by turns.
-std::vector<Parameters> Some() {
+// All levels of all files; or L3 and L4 of one file of each case, and one of the other levels by turns.
+std::vector<Parameters> Cases(bool all) {
   static constexpr const char* kInTurn[] = {"L1", "L2", "L5"};
-  std::vector<Parameters> some;
+  std::vector<Parameters> cases;
   size_t turn = 0;
-  for (const GoldenModel& model : FirstExports())
-    for (const char* level : {"L3", "L4", kInTurn[turn++ % 3]}) {
-      some.push_back({model, level, 256});
-      if (HasSmallTensors(model)) some.push_back({model, level, 64});
+  for (const GoldenModel& model : all ? GoldenModels() : FirstExports()) {
+    std::vector<std::string> levels = {"L3", "L4", kInTurn[turn++ % 3]};
+    if (all) levels = {"L1", "L2", "L3", "L4", "L5"};
+    for (const std::string& level : levels) {
+      cases.push_back({model, level, 256});
+      if (HasSmallTensors(model)) cases.push_back({model, level, 64});
     }
-  return some;
+  }
+  return cases;
 }
 
-INSTANTIATE_TEST_SUITE_P(, CompressedGradient, testing::ValuesIn(Some()), Name);
-
-// `make check-long` runs every case.
-INSTANTIATE_TEST_SUITE_P(Long, CompressedGradient,
-                         testing::Combine(testing::ValuesIn(GoldenModels()),
-                                          testing::Values("L1", "L2", "L3", "L4", "L5"),
-                                          testing::Values(64, 256)),
-                         Name);
+INSTANTIATE_TEST_SUITE_P(, CompressedGradient, testing::ValuesIn(Cases(false)), Name);
+INSTANTIATE_TEST_SUITE_P(Long, CompressedGradient, testing::ValuesIn(Cases(true)), Name);
 
 }  // namespace
 }  // namespace act::e2e

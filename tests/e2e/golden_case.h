@@ -20,7 +20,7 @@ struct GoldenModel {
 };
 // All of tests/golden, sorted by name, with each exporter's file where the case has one.
 const std::vector<GoldenModel>& GoldenModels();
-// One file of each case, for tests that take long and depend little on the exporter.
+// One file of each case, for tests that take long.
 std::vector<GoldenModel> FirstExports();
 // "vit_dynamo", for names of tests.
 std::string TestName(const GoldenModel& model);

@@ -11,8 +11,8 @@ namespace act::fake {
 // The stack of one of a block's fibers: a stack allocator as Boost.Context wants it.
 class FiberStacks {
  public:
-  // The fiber's number spreads stacks over the lines of a cache, of the second level, too: at the same place of their
-  // pages, all of them would compete for a few. The bounds of the stack are written to `bounds`.
+  // The fiber's number spreads stacks over 126 KiB, the lines of a way of a second-level cache of 1 MiB: at the same
+  // place of their pages, all of them would compete for a few. The bounds of the stack are written to `bounds`.
   FiberStacks(size_t number, StackBounds* bounds) : offset_(number % 168 * 768), bounds_(bounds) {}
   boost::context::stack_context allocate();
   void deallocate(boost::context::stack_context& stack);
