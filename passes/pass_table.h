@@ -30,6 +30,7 @@ llvm::Error JoinSlices(Graph& graph, PassContext& context);
 // This says what is bfloat16.
 llvm::Error NarrowValues(Graph& graph, PassContext& context);
 // These decide what is stored.
+llvm::Error KeepExactly(Graph& graph, PassContext& context);
 llvm::Error PlaceDerived(Graph& graph, PassContext& context);
 llvm::Error RebuildSaved(Graph& graph, PassContext& context);
 llvm::Error ShareCodes(Graph& graph, PassContext& context);
@@ -155,6 +156,9 @@ inline constexpr PassEntry kPasses[] = {
      "makes one Concat of gradients of slices that together are the whole, which are else filled with zeros "
      "and "
      "added; runs after add-gradients, which adds gradients one by one"},
+    {"keep-exactly", Training(KeepExactly), kTraining, kOnce,
+     [](Context c) { return c.policy.exact_part > 0; },
+     "--exact: marks what the forward pass makes last; runs before place-derived, which asks what is coded"},
     {"place-derived", Training(PlaceDerived), kTraining, kOnce, kAlways,
      "runs masks and derivatives in the forward or the backward pass, so that what is saved is smaller and "
      "unbiased"},

@@ -40,6 +40,9 @@ llvm::Error CheckMemoryLimit(const CompileFlags& f, int64_t limit) {
     return MakeError("--memory-limit", "chooses the level, and so does -O " + f.level, "leave out -O");
   if (f.bits.getNumOccurrences())
     return MakeError("--memory-limit", "chooses the bits of codes, and so does --bits", "leave out --bits");
+  if (f.exact.getNumOccurrences())
+    return MakeError("--memory-limit", "chooses what is stored exactly, and so does --exact",
+                     "leave out --exact");
   if (!f.saved_limit.empty())
     return MakeError("--memory-limit", "bounds all memory, and --saved-limit a part of it",
                      "give one of them");
@@ -56,9 +59,9 @@ llvm::Error CheckCompare(const CompileFlags& f) {
         return MakeError("--" + part->ArgStr.str(), "is a part of --compare", "give --compare=L0,L3,L4");
     return llvm::Error::success();
   }
-  const llvm::cl::Option* others[] = {&f.output,       &f.level,     &f.bits,        &f.saved_limit,
-                                      &f.memory_limit, &f.plugin,    &f.aot,         &f.report_json,
-                                      &f.explain,      &f.emit_onnx, &f.print_after, &f.time_passes};
+  const llvm::cl::Option* others[] = {
+      &f.output, &f.level,       &f.bits,    &f.exact,     &f.saved_limit, &f.memory_limit, &f.plugin,
+      &f.aot,    &f.report_json, &f.explain, &f.emit_onnx, &f.print_after, &f.time_passes};
   for (const llvm::cl::Option* other : others)
     if (other->getNumOccurrences())
       return MakeError("--compare",
@@ -92,10 +95,11 @@ llvm::Expected<CompileRequest> MakeCompileRequest(const CompileFlags& f) {
   r.compile.batch = f.batch;
   ACT_TRY(r.memory_limit, SizeOf("--memory-limit", f.memory_limit));
   ACT_CHECK_OK(CheckMemoryLimit(f, r.memory_limit));
-  ACT_TRY(const Policy policy,
-          MakePolicy(r.memory_limit > 0 ? std::string("L3") : f.level.getValue(), f.bits, f.group_size));
+  ACT_TRY(const Policy policy, MakePolicy(r.memory_limit > 0 ? std::string("L3") : f.level.getValue(), f.bits,
+                                          f.group_size, f.exact));
   r.compile.level = policy.level;
   r.compile.bits = f.bits;
+  r.compile.exact_part = f.exact;
   if (f.bits.getNumOccurrences() && f.bits == 0)
     return MakeError("--bits", "must be 1 to 8 bits per element");
   r.compile.group_size = f.group_size;

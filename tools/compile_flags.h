@@ -68,6 +68,11 @@ struct CompileFlags {
       llvm::cl::desc(
           "Bits of lossy codes (default: the level's own). A fraction is an average over codes, their\n"
           "scales included; codes that matter more get more")};
+  NumberFlag exact{
+      "exact", llvm::cl::value_desc("PART"), llvm::cl::cat(compile),
+      llvm::cl::desc(
+          "At L1 to L3, store exactly what the forward pass makes last: PART (0 to 1) of the bytes that\n"
+          "codes would replace")};
   llvm::cl::opt<std::string> saved_limit{
       "saved-limit", llvm::cl::value_desc("SIZE"), llvm::cl::cat(compile),
       llvm::cl::desc(

@@ -8,6 +8,7 @@ void ValueMarks::Merge(const ValueMarks& replaced) {
   if (trained < 0) trained = replaced.trained;
   edges.insert(edges.end(), replaced.edges.begin(), replaced.edges.end());
   statistic |= replaced.statistic;
+  kept_exactly |= replaced.kept_exactly;
   anchor |= replaced.anchor;
   rebuilt_from |= replaced.rebuilt_from;
   low_frequency |= replaced.low_frequency;

@@ -19,6 +19,7 @@ struct ValueMarks {
   std::vector<int32_t> edges;  // stored for the backward pass: its places in PassContext::edges
   // Kept exactly, as are values that operators read as Need::kStatistics.
   bool statistic = false;
+  bool kept_exactly = false;   // by Policy::exact_part (keep-exactly)
   bool anchor = false;         // re-runs start from it: it is stored even if it could be computed
   bool rebuilt_from = false;   // stored, and the backward pass computes other values from it
   bool low_frequency = false;  // averages over blocks of an image (split-frequencies)

@@ -215,6 +215,8 @@ constexpr Form kForms[] = {
      true},
     {[](P p, F) { return !p.Lossy(); }, nullptr,
      "level L0 is exact: the numbers themselves are read, so it is kept as it is"},
+    {[](P, F f) { return f.kept_exactly; }, nullptr,
+     "made in the part of the forward pass that --exact keeps"},
     {[](P, F f) { return f.type.dtype != DType::kFloat32; },
      [](P, F f) {
        return Decision{{}, "its " + std::string(ToString(f.type.dtype)) + " numbers are read exactly"};
@@ -256,7 +258,8 @@ Decision Policy::Decide(const EdgeFacts& facts) const {
   return {{}, (form.of_level ? level + " " : "") + form.kept};
 }
 
-llvm::Expected<Policy> MakePolicy(const std::string& level, double bits_override, int64_t group_size) {
+llvm::Expected<Policy> MakePolicy(const std::string& level, double bits_override, int64_t group_size,
+                                  double exact_part) {
   Policy policy;
   policy.level = level;
   policy.group_size = group_size;
@@ -297,6 +300,12 @@ llvm::Expected<Policy> MakePolicy(const std::string& level, double bits_override
     if (most != bits_override) policy.average_bits = bits_override;
     policy.bits = most != bits_override ? std::max(policy.bits, most) : most;
   }
+  if (!(exact_part >= 0 && exact_part < 1))
+    return MakeError("--exact", "must be a part, from 0 to less than 1", "-O L0 stores everything exactly");
+  if (exact_part > 0 && (!policy.Lossy() || policy.Reruns() || FindPreset(level)))
+    return MakeError("--exact", level + " does not choose between codes and exact storage",
+                     "use -O L1, L2 or L3");
+  policy.exact_part = exact_part;
   if (policy.rules.fixed_range) policy.range_bits = std::exchange(policy.bits, 0);
   // A codec holds it in 32 bits, in which 2^32 + 256 would be 256.
   if (group_size < 0 || group_size > std::numeric_limits<int32_t>::max())

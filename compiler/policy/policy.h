@@ -26,6 +26,7 @@ struct EdgeFacts {
   // > 0: queries, keys and values alternate, with this many elements each.
   int64_t part = 0;
   bool read_exactly = false;    // an error in it would bias the gradient, or it holds infinities
+  bool kept_exactly = false;    // it is of Policy::exact_part
   bool activation = false;      // made by a node each step (not a parameter, input or statistic)
   bool sign_is_read = false;    // a ReLU's gradient reads its sign, which must be exact
   bool for_statistics = false;  // normalized, and read only by the normalization's own gradient
@@ -85,6 +86,9 @@ struct Policy {
   bool mixes_levels = false;
   // The part of these bytes that they take (L5 may take fewer).
   double bytes_part = 1;
+  // The part, 0 to 1, of the bytes that codes would replace, which is stored exactly: what the forward
+  // pass makes last.
+  double exact_part = 0;
   // > 0: the bytes of all saved activations at `batch`. Levels and forms are distributed in the
   // part of it that is left to codes.
   int64_t saved_limit = 0;
@@ -140,7 +144,9 @@ struct Policy {
 };
 
 // level: L0 to L5, or a preset's name. bits_override: --bits (0: the level's own; a fraction: an
-// average). Errors: an unknown level, bits outside 1..8, a group size that CheckCodec refuses.
-llvm::Expected<Policy> MakePolicy(const std::string& level, double bits_override, int64_t group_size);
+// average). exact_part: --exact. Errors: an unknown level, bits outside 1..8, a group size that CheckCodec refuses, an
+// exact part that is no part, or that the level does not take.
+llvm::Expected<Policy> MakePolicy(const std::string& level, double bits_override, int64_t group_size,
+                                  double exact_part = 0);
 
 }  // namespace act

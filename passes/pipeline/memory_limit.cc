@@ -139,7 +139,7 @@ llvm::Expected<RankedSteps::Compiled> RankedSteps::CompileStep(const RankedStep&
 // The step of the list with the same parts.
 int RankedSteps::RankOf(const RankedStep& step) const {
   const auto parts = [](const RankedStep& of) {
-    return std::tuple(of.level, of.bits, of.bfloat16, of.quantized_state, of.host_limit);
+    return std::tuple(of.level, of.bits, of.exact_part, of.bfloat16, of.quantized_state, of.host_limit);
   };
   const auto same = [&](const RankedStep& other) { return parts(other) == parts(step); };
   return static_cast<int>(std::find_if(steps_.begin(), steps_.end(), same) - steps_.begin());
@@ -242,13 +242,15 @@ llvm::Expected<std::vector<StepPart>> RankedSteps::PartsOf(const RankedStep& cho
   if (chosen.bits > 0) {
     RankedStep exact = of_list;
     exact.level = "L0";
-    exact.bits = 0;
+    exact.bits = exact.exact_part = 0;
     ACT_CHECK_OK(add("codes", RankOf(exact)));
   }
   for (const std::vector<int>& column : columns_)
     if (const auto at = std::find(column.begin(), column.end(), chosen.rank);
         at != column.end() && at != column.begin())
-      ACT_CHECK_OK(add("its fewer bits", *(at - 1)));
+      ACT_CHECK_OK(
+          add(chosen.bits < steps_[static_cast<size_t>(*(at - 1))].bits ? "its fewer bits" : "its last codes",
+              *(at - 1)));
   if (chosen.level == "L4") ACT_CHECK_OK(add("re-runs", at_level("L3")));
   if (chosen.level == "L5") ACT_CHECK_OK(add("products made twice and small tiles", at_level("L4")));
   const auto add_without = [&](bool has, const char* name, auto RankedStep::*part) -> llvm::Error {

@@ -139,7 +139,7 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options, 
   context.own_backward = model.own_backward;
   context.updates = {options.optimizer, options.clip_norm,       options.accumulate,    options.grad_norm,
                      options.state,     options.quantize_tables, options.update_by_rows};
-  ACT_TRY(context.policy, MakePolicy(options.level, options.bits, options.group_size));
+  ACT_TRY(context.policy, MakePolicy(options.level, options.bits, options.group_size, options.exact_part));
   context.compute = options.compute;
   context.workspace_limit = options.workspace_limit;
   context.target = options.target;

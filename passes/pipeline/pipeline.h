@@ -29,6 +29,7 @@ struct CompileOptions {
   bool grad_norm = false;      // the step computes that norm; where gradients are clipped it does anyway
   int64_t accumulate = 1;      // micro-batches of an update
   double bits = 0;             // --bits; 0: the level's own
+  double exact_part = 0;       // --exact
   int64_t group_size = kDefaultGroupSize;
   // --saved-limit: the bytes of all saved activations at `batch`. 0: no limit.
   int64_t saved_limit = 0;

@@ -1,5 +1,6 @@
 // The variance that a step is expected to have, in units of that of codes of 3 bits:
 // * A code of K levels has one in proportion to 1 / (K - 1)^2.
+// * What is stored exactly has none. So a step has the less of it the larger its exact part is.
 // * A step in bfloat16 rounds each activation and gradient. Its squared error, measured at L0 in golden cases
 //   (docs/measurements/mixed_precision.md), is .1 to 3.5 times the variance of L3's codes of 3 bits there, which the
 //   initial weights of both share. The list takes the geometric mean.
@@ -26,6 +27,9 @@ namespace {
 constexpr const char* kCodedLevels[] = {"L3", "L4", "L5"};
 constexpr int kBitSteps = 26;
 constexpr double kVarianceOfBFloat16 = .6;
+// Between L0 and codes of 8 bits for all lie steps at L3 that store n / kExactParts exactly. L4 and L5 re-run from
+// codes.
+constexpr int kExactParts = 16;
 
 // Average bits of codes (--bits): 8, then in quarters of a bit from 7.625 down to 1.625, which few models allow. A
 // quarter changes the variance by about 1.4 times. With 8 bits nothing is left to distribute, and codes of small
@@ -35,7 +39,7 @@ double BitsAt(int step) { return step == 0 ? 8 : 7.875 - .25 * step; }
 
 double VarianceOf(const RankedStep& step) {
   const double codes = step.bits > 0 ? std::pow(7 / (std::exp2(step.bits) - 1), 2) : 0;
-  return codes + (step.bfloat16 ? kVarianceOfBFloat16 : 0);
+  return (1 - step.exact_part) * codes + (step.bfloat16 ? kVarianceOfBFloat16 : 0);
 }
 
 }  // namespace
@@ -44,6 +48,7 @@ std::string RankedStep::Name() const {
   std::string flags;
   llvm::raw_string_ostream out(flags);
   if (bits > 0) out << llvm::format(" --bits=%g", bits);
+  if (exact_part > 0) out << llvm::format(" --exact=%g", exact_part);
   if (bfloat16) out << " --compute=bf16";
   if (quantized_state) out << " --optimizer-state=8bit";
   if (host_limit > 0) {
@@ -57,6 +62,7 @@ std::string RankedStep::Name() const {
 void RankedStep::SetIn(CompileOptions& options) const {
   options.level = level;
   options.bits = bits;
+  options.exact_part = exact_part;
   if (bfloat16) options.compute = Compute::kBFloat16;
   if (quantized_state) options.state = StateFormat::k8Bit;
   options.host_limit = host_limit;
@@ -68,8 +74,8 @@ std::vector<RankedStep> ListSteps(const StepChoices& choices) {
   std::vector<RankedStep> steps;
   for (const bool bfloat16 : {false, true}) {
     if (bfloat16 && !choices.bfloat16) continue;
-    const auto add = [&](const std::string& level, double bits) {
-      RankedStep step{.level = level, .bits = bits, .bfloat16 = bfloat16};
+    const auto add = [&](const std::string& level, double bits, double exact_part = 0) {
+      RankedStep step{.level = level, .bits = bits, .exact_part = exact_part, .bfloat16 = bfloat16};
       steps.push_back(step);
       step.quantized_state = true;
       if (choices.quantized_state) steps.push_back(step);
@@ -78,6 +84,8 @@ std::vector<RankedStep> ListSteps(const StepChoices& choices) {
       if (choices.host_limit > 0) steps.push_back(step);
     };
     add("L0", 0);
+    for (int part = kExactParts - 1; part > 0; --part)
+      add("L3", BitsAt(0), static_cast<double>(part) / kExactParts);
     for (int step = 0; step < kBitSteps; ++step)
       for (const char* level : kCodedLevels) add(level, BitsAt(step));
   }

@@ -22,7 +22,8 @@ struct StepChoices {
 struct RankedStep {
   int rank = 0;  // 0: the best
   std::string level;
-  double bits = 0;  // CompileOptions::bits; 0: the level stores exactly
+  double bits = 0;        // CompileOptions::bits; 0: the level stores exactly
+  double exact_part = 0;  // CompileOptions::exact_part
   // Set by a choice alone. What the user asked for is in no step's name.
   bool bfloat16 = false, quantized_state = false;
   int64_t host_limit = 0;  // > 0: codes wait in the host's memory, in at most so many bytes
@@ -40,7 +41,7 @@ struct RankedStep {
 // Best first; ranks are positions. The list depends on nothing else.
 std::vector<RankedStep> ListSteps(const StepChoices& choices);
 
-// The ranks of steps that differ in the bits of codes alone, most bits first. Each rank is in one of them.
+// The ranks of steps that differ in the bits of codes, and in the part without codes, alone, most bits first. Each rank is in one of them.
 std::vector<std::vector<int>> ColumnsOf(const std::vector<RankedStep>& steps);
 
 }  // namespace act

@@ -119,6 +119,7 @@ EdgeFacts SavedValues::FactsOf(ValueId v) const {
   if (facts.for_scores) facts.part = PartOfAttention(v);
   facts.low_frequency = marks.low_frequency;
   facts.statistic = IsStatistic(v);
+  facts.kept_exactly = marks.kept_exactly;
   facts.sign_is_read = BackwardReadsAs(v, Need::kSign);
   const bool normalized = op.norm.role == Normalization::Role::kNormalize;
   facts.normalized = normalized && !op.norm.by_rows;

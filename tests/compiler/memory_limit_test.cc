@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
+#include <tuple>
 
 #include "runtime/memory/layout.h"
 #include "runtime/memory/step_sizes.h"
@@ -211,7 +213,8 @@ TEST(MemoryLimit, PartsAreToldByThePeakWithoutThem) {
       EXPECT_EQ(part.without.peak_bytes, PeakOf(model, part.without)) << part.name;
     }
   }
-  for (const char* name : {"codes", "its fewer bits", "re-runs"}) EXPECT_GE(seen[name], 1) << name;
+  for (const char* name : {"codes", "its last codes", "its fewer bits", "re-runs"})
+    EXPECT_GE(seen[name], 1) << name;
 }
 
 // What is allowed adds steps to the list and moves none of those that were there.
@@ -219,9 +222,12 @@ TEST(MemoryLimit, TheListIsOrderedByVarianceAndThenByTime) {
   const std::vector<RankedStep> plain = ListSteps({}), all = ListSteps({true, true, 0});
   ASSERT_EQ(all.size(), 4 * plain.size());
   EXPECT_EQ(plain[0].Name(), "L0");
-  EXPECT_EQ(plain[1].Name(), "L3 with --bits=8");
-  EXPECT_EQ(plain[2].Name(), "L4 with --bits=8");
-  EXPECT_EQ(plain[3].Name(), "L5 with --bits=8");
+  for (size_t part = 1; part < 16; ++part)
+    EXPECT_EQ(plain[part].exact_part, 1 - static_cast<double>(part) / 16) << plain[part].Name();
+  EXPECT_EQ(plain[8].Name(), "L3 with --bits=8 --exact=0.5");
+  EXPECT_EQ(plain[16].Name(), "L3 with --bits=8");
+  EXPECT_EQ(plain[17].Name(), "L4 with --bits=8");
+  EXPECT_EQ(plain[18].Name(), "L5 with --bits=8");
   const std::vector<RankedStep> swapping = ListSteps({.host_limit = 1});
   ASSERT_EQ(swapping.size(), 2 * plain.size());
   for (size_t s = 0; s < plain.size(); ++s) {
@@ -244,8 +250,11 @@ TEST(MemoryLimit, TheListIsOrderedByVarianceAndThenByTime) {
   size_t steps = 0;
   for (const std::vector<int>& column : ColumnsOf(all)) {
     steps += column.size();
-    for (size_t i = 0; i + 1 < column.size(); ++i)
-      EXPECT_GT(all[static_cast<size_t>(column[i])].bits, all[static_cast<size_t>(column[i + 1])].bits);
+    const auto worse = [&](int a, int b) {
+      const RankedStep &x = all[static_cast<size_t>(a)], &y = all[static_cast<size_t>(b)];
+      return std::tuple(-x.bits, -x.exact_part) < std::tuple(-y.bits, -y.exact_part);
+    };
+    EXPECT_TRUE(std::is_sorted(column.begin(), column.end(), worse));
   }
   EXPECT_EQ(steps, all.size());
 }

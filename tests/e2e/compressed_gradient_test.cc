@@ -91,17 +91,32 @@ llvm::json::Object MeasureVariance(const GoldenCase& golden, const std::string& 
   return Take(ReadJson(report));
 }
 
-using Parameters = std::tuple<GoldenModel, std::string, int>;  // model, level, elements per group
+// What a case is compiled with.
+struct Storage {
+  std::string level;
+  int group = 256;    // elements
+  bool half = false;  // about half of the bytes that codes would replace are kept exactly, the rest in 3 bits
+
+  std::vector<std::string> Flags() const {
+    std::vector<std::string> flags = {"--group-size=" + std::to_string(group)};
+    if (half) flags.insert(flags.end(), {"--bits=3", "--exact=.5"});
+    return flags;
+  }
+  std::string Name() const {
+    return level + (half ? "_half_exact" : "") + (group == 256 ? "" : "_groups_of_" + std::to_string(group));
+  }
+};
+using Parameters = std::tuple<GoldenModel, Storage>;
 
 class CompressedGradient : public testing::TestWithParam<Parameters> {};
 
 TEST_P(CompressedGradient, IsPyTorchsOnAverageWithTheNoiseThatIsMeasured) {
-  const auto& [model, level, group] = GetParam();
+  const auto& [model, storage] = GetParam();
   const ScratchFolder scratch;
   const GoldenCase golden = Take(LoadCaseWithGradients(model, scratch));
   const std::string plan = scratch / "plan.bin";
   const llvm::json::Object compiled =
-      Take(Compile(golden, model.file, level, plan, scratch, {"--group-size=" + std::to_string(group)}));
+      Take(Compile(golden, model.file, storage.level, plan, scratch, storage.Flags()));
   const llvm::json::Object measured = MeasureVariance(golden, plan, scratch);
   const double v = measured.getNumber("variance").value_or(NAN),
                v_error = measured.getNumber("variance_error").value_or(NAN);
@@ -161,8 +176,7 @@ TEST_P(CompressedGradient, IsPyTorchsOnAverageWithTheNoiseThatIsMeasured) {
 }
 
 std::string Name(const testing::TestParamInfo<Parameters>& info) {
-  const auto& [model, level, group] = info.param;
-  return TestName(model) + "_" + level + (group == 256 ? "" : "_groups_of_" + std::to_string(group));
+  return TestName(std::get<0>(info.param)) + "_" + std::get<1>(info.param).Name();
 }
 
 // Many tensors of these cases, and all of gpt2's, are smaller than a group of 256 and kept. In
@@ -172,17 +186,21 @@ bool HasSmallTensors(const GoldenModel& model) {
   return names.contains(model.name);
 }
 
-// All levels of all files; or L3 and L4 of one file of each case, and one of the other levels by turns.
+// All levels of all files; or L3 and L4 of one file of each case, and one of the others by turns.
 std::vector<Parameters> Cases(bool all) {
-  static constexpr const char* kInTurn[] = {"L1", "L2", "L5"};
+  const Storage in_turn[] = {{"L1"}, {"L2"}, {"L5"}, {.level = "L3", .half = true}};
   std::vector<Parameters> cases;
   size_t turn = 0;
   for (const GoldenModel& model : all ? GoldenModels() : FirstExports()) {
-    std::vector<std::string> levels = {"L3", "L4", kInTurn[turn++ % 3]};
-    if (all) levels = {"L1", "L2", "L3", "L4", "L5"};
-    for (const std::string& level : levels) {
-      cases.push_back({model, level, 256});
-      if (HasSmallTensors(model)) cases.push_back({model, level, 64});
+    std::vector<Storage> kinds = {{"L3"}, {"L4"}};
+    if (all)
+      kinds.insert(kinds.end(), std::begin(in_turn), std::end(in_turn));
+    else
+      kinds.push_back(in_turn[turn++ % std::size(in_turn)]);
+    for (Storage& kind : kinds) {
+      cases.push_back({model, kind});
+      kind.group = 64;
+      if (HasSmallTensors(model)) cases.push_back({model, kind});
     }
   }
   return cases;

@@ -1,0 +1,35 @@
+// --exact=PART: stores exactly what the forward pass makes last, up to PART of the bytes that codes would replace.
+//
+// The backward pass reads first what was made last. So where the peak lies within one of both passes and not between
+// them, exact tensors of the end are not there, and cost least. A prefix in codes and a suffix without also has few
+// values that are computed from both.
+#include "compiler/policy/compared_batches.h"
+#include "passes/pass.h"
+#include "passes/pass_table.h"
+#include "passes/storage/saved_values.h"
+
+namespace act {
+
+llvm::Error KeepExactly(Graph& graph, PassContext& context) {
+  const SavedValues saved(graph, context);
+  const auto bytes_of = [&](const Node& node) {
+    double bytes = 0;
+    for (const ValueId v : node.outputs)
+      if (v != kNoValue && saved.Crosses(v) && saved.CodesLossily(v))
+        bytes += static_cast<double>(graph.value(v).type.Bytes().At(kComparedBatch));
+    return bytes;
+  };
+  double left = 0;
+  for (const Node& node : graph.nodes)
+    if (node.phase == Phase::kForward) left += context.policy.exact_part * bytes_of(node);
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+    if (node->phase != Phase::kForward) continue;
+    left -= bytes_of(*node);
+    if (left < 0) break;
+    for (const ValueId v : node->outputs)
+      if (v != kNoValue) context.marks[v].kept_exactly = true;
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace act
