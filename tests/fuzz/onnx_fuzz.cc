@@ -2,7 +2,6 @@
 // the plan written and read again. The model's doc_string says how it is compiled, a character for each choice.
 // What compiles must verify after every pass, and its layouts must hold.
 #include <algorithm>
-#include <cstring>
 #include <string>
 
 #include "compiler/import/import_onnx.h"
@@ -137,7 +136,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
   for (uint64_t changes = 1 + random() % 3; changes > 0; --changes) act::fuzz::ChangeModel(model, random);
   const std::string bytes = model.SerializeAsString();
   if (bytes.size() > max_size) return size;
-  std::memcpy(data, bytes.data(), bytes.size());
+  std::copy(bytes.begin(), bytes.end(), data);
   return bytes.size();
 }
 

@@ -18,6 +18,13 @@ auto* Any(Field* field, Random& random) {
   return field->size() == 0 ? nullptr : &*(field->begin() + static_cast<int>(Below(field->size(), random)));
 }
 
+// One that is there, or, sometimes and where there is none, a new one.
+template <class Field>
+auto& AnyOrNew(Field* field, Random& random) {
+  auto* any = random() % 4 ? Any(field, random) : nullptr;
+  return any ? *any : *field->Add();
+}
+
 // Numbers at which shape arithmetic goes wrong; mostly small ones, with which models stay valid.
 int64_t Number(Random& random) {
   static constexpr int64_t kNumbers[] = {-2,
@@ -243,9 +250,7 @@ void ChangeNode(onnx::NodeProto& node, const Parts& parts, Random& random) {
         node.mutable_attribute()->DeleteSubrange(static_cast<int>(Below(node.attribute_size(), random)), 1);
       break;
     default:
-      ChangeAttribute(node.attribute_size() > 0 && random() % 4 ? *Any(node.mutable_attribute(), random)
-                                                                : *node.add_attribute(),
-                      random);
+      ChangeAttribute(AnyOrNew(node.mutable_attribute(), random), random);
   }
 }
 
@@ -369,7 +374,7 @@ void ChangeTraining(onnx::ModelProto& model, const Parts& parts, Random& random)
     bindings.DeleteSubrange(static_cast<int>(Below(bindings.size(), random)), 1);
     return;
   }
-  auto& binding = bindings.empty() || random() % 2 ? *bindings.Add() : *Any(&bindings, random);
+  auto& binding = AnyOrNew(&bindings, random);
   (random() % 2 ? binding.mutable_key() : binding.mutable_value())->assign(ValueName(parts, random));
 }
 

@@ -87,7 +87,7 @@ size_t MutateSafetensors(uint8_t* data, size_t size, size_t max_size, unsigned i
   const std::string file =
       std::string(reinterpret_cast<const char*>(&length), kLengthBytes) + header + tensors;
   const size_t kept = std::min(file.size(), max_size);
-  std::memcpy(data, file.data(), kept);
+  std::copy_n(file.begin(), kept, data);
   return kept;
 }
 
