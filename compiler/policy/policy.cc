@@ -215,8 +215,6 @@ constexpr Form kForms[] = {
      true},
     {[](P p, F) { return !p.Lossy(); }, nullptr,
      "level L0 is exact: the numbers themselves are read, so it is kept as it is"},
-    {[](P, F f) { return f.kept_exactly; }, nullptr,
-     "made in the part of the forward pass that --exact keeps"},
     {[](P, F f) { return f.type.dtype != DType::kFloat32; },
      [](P, F f) {
        return Decision{{}, "its " + std::string(ToString(f.type.dtype)) + " numbers are read exactly"};
@@ -240,6 +238,8 @@ constexpr Form kForms[] = {
        return small || f.exact_bits || f.index_bits > 0 || !SavesHalf(p.CodecOf(f), f.type);
      },
      nullptr, "less than one group of elements a sample: too little to gain"},
+    {[](P, F f) { return f.kept_exactly; }, nullptr,
+     "made in the part of the forward pass that --exact keeps"},
     {[](P, F) { return true; }, InLevels},
 };
 
