@@ -71,7 +71,7 @@ struct CompileFlags {
   NumberFlag exact{
       "exact", llvm::cl::value_desc("PART"), llvm::cl::cat(compile),
       llvm::cl::desc(
-          "At L1 to L3, store exactly what the forward pass makes last: PART (0 to 1) of the bytes that\n"
+          "At L1 to L5, store exactly what the forward pass makes last: PART (0 to 1) of the bytes that\n"
           "codes would replace")};
   llvm::cl::opt<std::string> saved_limit{
       "saved-limit", llvm::cl::value_desc("SIZE"), llvm::cl::cat(compile),

@@ -302,9 +302,9 @@ llvm::Expected<Policy> MakePolicy(const std::string& level, double bits_override
   }
   if (!(exact_part >= 0 && exact_part < 1))
     return MakeError("--exact", "must be a part, from 0 to less than 1", "-O L0 stores everything exactly");
-  if (exact_part > 0 && (!policy.Lossy() || policy.Reruns() || FindPreset(level)))
+  if (exact_part > 0 && (!policy.Lossy() || FindPreset(level)))
     return MakeError("--exact", level + " does not choose between codes and exact storage",
-                     "use -O L1, L2 or L3");
+                     "use -O L1, L2, L3, L4 or L5");
   policy.exact_part = exact_part;
   if (policy.rules.fixed_range) policy.range_bits = std::exchange(policy.bits, 0);
   // A codec holds it in 32 bits, in which 2^32 + 256 would be 256.

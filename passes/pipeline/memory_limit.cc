@@ -158,7 +158,11 @@ llvm::Expected<std::vector<RerunCandidate>> RankedSteps::RerunsFor(const RankedS
     const auto column = std::find_if(columns_.begin(), columns_.end(), [&](const std::vector<int>& ranks) {
       return std::find(ranks.begin(), ranks.end(), step.rank) != ranks.end();
     });
-    const std::array<int, 2> searched{column->front(), (*column)[column->size() / 2]};
+    // Of the steps with codes for all: the first, and the middle one.
+    const auto coded = std::find_if(column->begin(), column->end(), [&](int rank) {
+      return steps_[static_cast<size_t>(rank)].exact_part == 0;
+    });
+    const std::array<int, 2> searched{*coded, *(coded + (column->end() - coded) / 2)};
     for (const int rank : searched) {
       if (step.rank == rank) return std::vector<RerunCandidate>{};
       ACT_TRY(const Measured* const of_rank, Measure(rank));

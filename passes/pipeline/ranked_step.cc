@@ -1,6 +1,8 @@
 // The variance that a step is expected to have, in units of that of codes of 3 bits:
 // * A code of K levels has one in proportion to 1 / (K - 1)^2.
-// * What is stored exactly has none. So a step has the less of it the larger its exact part is.
+// * What is stored exactly has none, so at 8 bits L3 has the less of it the larger its exact part is. L4 and L5, which
+//   take more time, count as if all was in codes there: their exact parts, too, come after L3 with codes for all. The
+//   variance of 8 bits is so small that no step should be re-run for it.
 // * A step in bfloat16 rounds each activation and gradient. Its squared error, measured at L0 in golden cases
 //   (docs/measurements/mixed_precision.md), is .1 to 3.5 times the variance of L3's codes of 3 bits there, which the
 //   initial weights of both share. The list takes the geometric mean.
@@ -27,9 +29,10 @@ namespace {
 constexpr const char* kCodedLevels[] = {"L3", "L4", "L5"};
 constexpr int kBitSteps = 26;
 constexpr double kVarianceOfBFloat16 = .6;
-// Between L0 and codes of 8 bits for all lie steps at L3 that store n / kExactParts exactly. L4 and L5 re-run from
-// codes.
-constexpr int kExactParts = 16;
+// Steps that store a part exactly come before each step with codes of 8 bits for all: sixteenths, and below two of them
+// smaller parts, since a sixteenth of what L0 stores may be as much as all codes take.
+constexpr double kSixteenths[] = {15, 14, 13, 12,  11, 10,  9,  8,    7,   6,    5,
+                                  4,  3,  2,  1.5, 1,  .75, .5, .375, .25, .125, 0};
 
 // Average bits of codes (--bits): 8, then in quarters of a bit from 7.625 down to 1.625, which few models allow. A
 // quarter changes the variance by about 1.4 times. With 8 bits nothing is left to distribute, and codes of small
@@ -39,7 +42,8 @@ double BitsAt(int step) { return step == 0 ? 8 : 7.875 - .25 * step; }
 
 double VarianceOf(const RankedStep& step) {
   const double codes = step.bits > 0 ? std::pow(7 / (std::exp2(step.bits) - 1), 2) : 0;
-  return (1 - step.exact_part) * codes + (step.bfloat16 ? kVarianceOfBFloat16 : 0);
+  const double coded = step.level == "L3" ? 1 - step.exact_part : 1;
+  return coded * codes + (step.bfloat16 ? kVarianceOfBFloat16 : 0);
 }
 
 }  // namespace
@@ -84,9 +88,9 @@ std::vector<RankedStep> ListSteps(const StepChoices& choices) {
       if (choices.host_limit > 0) steps.push_back(step);
     };
     add("L0", 0);
-    for (int part = kExactParts - 1; part > 0; --part)
-      add("L3", BitsAt(0), static_cast<double>(part) / kExactParts);
-    for (int step = 0; step < kBitSteps; ++step)
+    for (const char* level : kCodedLevels)
+      for (const double sixteenths : kSixteenths) add(level, BitsAt(0), sixteenths / 16);
+    for (int step = 1; step < kBitSteps; ++step)
       for (const char* level : kCodedLevels) add(level, BitsAt(step));
   }
   std::stable_sort(steps.begin(), steps.end(),

@@ -1,8 +1,10 @@
 // --exact=PART: stores exactly what the forward pass makes last, up to PART of the bytes that codes would replace.
 //
 // The backward pass reads first what was made last. So where the peak lies within one of both passes and not between
-// them, exact tensors of the end are not there, and cost least. A prefix in codes and a suffix without also has few
-// values that are computed from both.
+// them, exact tensors of the end are not there, and cost least. What is kept is not recomputed, and at L4 and L5 not
+// re-run.
+#include <algorithm>
+
 #include "compiler/policy/compared_batches.h"
 #include "passes/pass.h"
 #include "passes/pass_table.h"
@@ -28,6 +30,14 @@ llvm::Error KeepExactly(Graph& graph, PassContext& context) {
     if (left < 0) break;
     for (const ValueId v : node->outputs)
       if (v != kNoValue) context.marks[v].kept_exactly = true;
+  }
+  // What place-derived moves to the forward pass is a function of these.
+  for (const Node& node : graph.nodes) {
+    const bool of_kept = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
+      return v != kNoValue && context.marks[v].kept_exactly;
+    });
+    for (const ValueId v : node.outputs)
+      if (node.phase == Phase::kDerived && of_kept && v != kNoValue) context.marks[v].kept_exactly = true;
   }
   return llvm::Error::success();
 }

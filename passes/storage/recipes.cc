@@ -220,7 +220,7 @@ bool Recipes::MayBeRebuilt(ValueId v, const Recipe& recipe) const {
   // If the policy re-runs, values that would be kept exactly are recomputed too: exactly from
   // parameters and inputs (a table of biases), or for readers that can use a fine code.
   const EdgeFacts facts = saved_.FactsOf(v);
-  if (!context_.policy.Reruns() || facts.type.dtype != DType::kFloat32 || facts.exact_bits ||
+  if (!context_.policy.Reruns() || facts.kept_exactly || facts.type.dtype != DType::kFloat32 || facts.exact_bits ||
       facts.index_bits > 0 || Elements(v) < kLeastElements)
     return false;
   return recipe.from.empty() || (OfSamples(facts) && !facts.statistic && !facts.read_exactly);

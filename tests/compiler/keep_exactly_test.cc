@@ -52,14 +52,16 @@ TEST_P(KeepExactly, MoreIsKeptTheLargerThePart) {
                                       {.batch = kBatch, .check_memory = true}));
   };
   const auto exact = run(exact_plan);
-  for (const char* level : {"L1", "L2", "L3"}) {
+  for (const char* level : {"L1", "L2", "L3", "L4", "L5"}) {
     std::multiset<std::string> coded = NamesInCodes(Take(Compile(model, Keeping(level, 0))));
     const size_t all = coded.size();
     for (const double part : {.125, .375, .625, .875, .999999}) {
       SCOPED_TRACE(std::string(level) + ", " + std::to_string(part));
       const Plan plan = Take(Compile(model, Keeping(level, part)));
       const std::multiset<std::string> fewer = NamesInCodes(plan);
-      EXPECT_TRUE(std::includes(coded.begin(), coded.end(), fewer.begin(), fewer.end()));
+      if (std::string("L3") >= level) {  // L4 and L5 may choose other re-runs, and other codes
+        EXPECT_TRUE(std::includes(coded.begin(), coded.end(), fewer.begin(), fewer.end()));
+      }
       coded = fewer;
       const auto outputs = run(plan);
       for (const auto& output : outputs)
@@ -82,7 +84,7 @@ TEST(KeepExactly, IsRefusedWhereThereIsNoChoice) {
   };
   for (const double part : {-.1, 1., 2., double{NAN}, double{INFINITY}})
     EXPECT_NE(refusal("L3", part).find("--exact: must be a part"), std::string::npos) << part;
-  for (const char* level : {"L0", "L4", "L5", "blpa"})
+  for (const char* level : {"L0", "blpa"})
     EXPECT_NE(refusal(level, .5).find("--exact"), std::string::npos) << level;
   for (const char* level : {"L0", "L1", "L2", "L3", "L4"}) EXPECT_EQ(refusal(level, 0), "") << level;
 }

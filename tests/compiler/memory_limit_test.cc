@@ -222,12 +222,17 @@ TEST(MemoryLimit, TheListIsOrderedByVarianceAndThenByTime) {
   const std::vector<RankedStep> plain = ListSteps({}), all = ListSteps({true, true, 0});
   ASSERT_EQ(all.size(), 4 * plain.size());
   EXPECT_EQ(plain[0].Name(), "L0");
-  for (size_t part = 1; part < 16; ++part)
-    EXPECT_EQ(plain[part].exact_part, 1 - static_cast<double>(part) / 16) << plain[part].Name();
-  EXPECT_EQ(plain[8].Name(), "L3 with --bits=8 --exact=0.5");
-  EXPECT_EQ(plain[16].Name(), "L3 with --bits=8");
-  EXPECT_EQ(plain[17].Name(), "L4 with --bits=8");
-  EXPECT_EQ(plain[18].Name(), "L5 with --bits=8");
+  // Each level first with less and less stored exactly, then with codes for all.
+  size_t rank = 1;
+  for (const char* level : {"L3", "L4", "L5"}) {
+    EXPECT_EQ(plain[rank].Name(), std::string(level) + " with --bits=8 --exact=0.9375");
+    for (; plain[rank].exact_part > 0; ++rank) {
+      EXPECT_EQ(plain[rank].level, level);
+      EXPECT_GT(plain[rank].exact_part, plain[rank + 1].exact_part);
+    }
+    EXPECT_EQ(plain[rank++].Name(), std::string(level) + " with --bits=8");
+  }
+  EXPECT_EQ(plain[rank].Name(), "L3 with --bits=7.625");
   const std::vector<RankedStep> swapping = ListSteps({.host_limit = 1});
   ASSERT_EQ(swapping.size(), 2 * plain.size());
   for (size_t s = 0; s < plain.size(); ++s) {

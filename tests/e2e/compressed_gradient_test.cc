@@ -188,7 +188,8 @@ bool HasSmallTensors(const GoldenModel& model) {
 
 // All levels of all files; or L3 and L4 of one file of each case, and one of the others by turns.
 std::vector<Parameters> Cases(bool all) {
-  const Storage in_turn[] = {{"L1"}, {"L2"}, {"L5"}, {.level = "L3", .half = true}};
+  const Storage in_turn[] = {
+      {"L1"}, {"L2"}, {"L5"}, {.level = "L3", .half = true}, {.level = "L4", .half = true}};
   std::vector<Parameters> cases;
   size_t turn = 0;
   for (const GoldenModel& model : all ? GoldenModels() : FirstExports()) {
