@@ -13,6 +13,7 @@ import argparse
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,11 @@ PRESETS = [f"actnn-L{i}" for i in range(1, 6)] + [f"gact-L{i}" for i in range(1,
 FEWEST = [("L3", "1.625"), ("L4", "1.625")]
 
 os.environ.setdefault("ACT_TUNE", "off")  # runs of different plans are compared
+
+
+def in_short(step):
+    """"L3 with --bits=8 --exact=0.25" as "L3, 8 bits, .25 exact"."""
+    return re.sub(r" --exact=0?(\S+)", r", \1 exact", re.sub(r" with --bits=(\S+)", r", \1 bits", step))
 
 
 def main():
@@ -99,7 +105,7 @@ def main():
                     print(f"| {name} | {limit:,} | none | | | | | | | | {seconds:.1f} s |", flush=True)
                     continue
                 line = next(line for line in text.splitlines() if line.startswith("memory limit: "))
-                chosen, v = line[len("memory limit: ") :].split(" takes ")[0], variance(at("chosen"))
+                chosen, v = in_short(line[len("memory limit: ") :].split(" takes ")[0]), variance(at("chosen"))
                 fitting = [(noise, level) for noise, level_peak, level in others if level_peak <= limit]
                 best, level = min(fitting) if fitting else (0, "none")
                 ratio = f"{v / best:.2f}" if best > 0 else ""
