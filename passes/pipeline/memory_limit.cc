@@ -100,25 +100,36 @@ llvm::Expected<StepChoice> RankedSteps::Choose(int64_t limit_bytes) {
 // The first of a column's steps that fits, if it is better than what was found before.
 llvm::Error RankedSteps::Search(const std::vector<int>& column, int64_t limit) {
   // Fewer bits may take a higher peak, so where the bisection ends depends on the steps that it tries. More memory
-  // must never lead to a worse step. So every limit begins with the same range, and what is worse than `chosen_`
-  // counts as fitting. A column's best step is tried before: it often fits, and where codes are small its peak may be
-  // lower than that of fewer bits.
+  // must never lead to a worse step. So every limit begins with the same step and then with the same range, and what
+  // is worse than `chosen_` counts as fitting. The first step with codes for all comes first: it often fits, and where
+  // codes are small its peak may be lower than that of fewer bits.
   if (chosen_ && chosen_->rank < column.front()) return llvm::Error::success();
-  ACT_TRY(const Outcome best, Try(column.front(), limit));
-  if (best == Outcome::kFits) return llvm::Error::success();
-  size_t low = 1, high = column.size();
+  const auto fits = [&](size_t at) -> llvm::Expected<bool> {
+    if (chosen_ && column[at] >= chosen_->rank) return true;
+    ACT_TRY(const Outcome outcome, Try(column[at], limit));
+    return outcome !=
+           Outcome::kTooLarge;  // what is impossible has too few bits, and what lies beyond it has fewer
+  };
+  const size_t coded = FirstWithCodesForAll(column);
+  ACT_TRY(const bool coded_fits, fits(coded));
+  size_t low = coded_fits ? 0 : coded + 1, high = coded_fits ? coded : column.size();
   while (low < high) {
     const size_t middle = low + (high - low) / 2;
-    Outcome outcome = Outcome::kFits;
-    if (!chosen_ || column[middle] < chosen_->rank) {
-      ACT_TRY(outcome, Try(column[middle], limit));
-    }
-    if (outcome == Outcome::kTooLarge)
-      low = middle + 1;
-    else  // what lies beyond too few bits has fewer
+    ACT_TRY(const bool middle_fits, fits(middle));
+    if (middle_fits)
       high = middle;
+    else
+      low = middle + 1;
   }
   return llvm::Error::success();
+}
+
+// Its place in the column.
+size_t RankedSteps::FirstWithCodesForAll(const std::vector<int>& column) const {
+  const auto first = std::find_if(column.begin(), column.end(), [&](int rank) {
+    return steps_[static_cast<size_t>(rank)].exact_part == 0;
+  });
+  return static_cast<size_t>(first - column.begin());
 }
 
 // A step, and what it takes.
@@ -159,10 +170,8 @@ llvm::Expected<std::vector<RerunCandidate>> RankedSteps::RerunsFor(const RankedS
       return std::find(ranks.begin(), ranks.end(), step.rank) != ranks.end();
     });
     // Of the steps with codes for all: the first, and the middle one.
-    const auto coded = std::find_if(column->begin(), column->end(), [&](int rank) {
-      return steps_[static_cast<size_t>(rank)].exact_part == 0;
-    });
-    const std::array<int, 2> searched{*coded, *(coded + (column->end() - coded) / 2)};
+    const size_t first = FirstWithCodesForAll(*column);
+    const std::array<int, 2> searched{(*column)[first], (*column)[first + (column->size() - first) / 2]};
     for (const int rank : searched) {
       if (step.rank == rank) return std::vector<RerunCandidate>{};
       ACT_TRY(const Measured* const of_rank, Measure(rank));

@@ -76,6 +76,7 @@ class RankedSteps {
   llvm::Expected<Compiled> LeastStep();
   llvm::Expected<RankedStep> WithFewestSwaps(const RankedStep& all, int64_t limit) const;
   llvm::Error Search(const std::vector<int>& column, int64_t limit);
+  size_t FirstWithCodesForAll(const std::vector<int>& column) const;
   llvm::Error Infeasible(int64_t limit);
   std::string OtherChoices(const Compiled& least, int64_t limit);
 
