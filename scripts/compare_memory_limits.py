@@ -28,8 +28,8 @@ os.environ.setdefault("ACT_TUNE", "off")  # runs of different plans are compared
 
 
 def in_short(step):
-    """"L3 with --bits=8 --exact=0.25" as "L3, 8 bits, .25 exact"."""
-    return re.sub(r" --exact=0?(\S+)", r", \1 exact", re.sub(r" with --bits=(\S+)", r", \1 bits", step))
+    """"L3 with --bits=8 --exact=0.25" as "L3, 8, .25"."""
+    return re.sub(r" --exact=0?(\S+)", r", \1", re.sub(r" with --bits=(\S+)", r", \1", step))
 
 
 def main():
@@ -83,7 +83,7 @@ def main():
         def at(name):
             return os.path.join(folder, name)
 
-        print("| network | limit | chosen | its peak | v | best that fits | v | ratio | fastest that fits | time | actc |")
+        print("| network | limit | level, bits, exact part | its peak | v | best that fits | v | ratio | fastest that fits | time | actc |")
         print("|---|---|---|---|---|---|---|---|---|---|---|")
         for model in args.models:
             others = []
