@@ -81,8 +81,9 @@ struct CompileFlags {
   llvm::cl::opt<std::string> memory_limit{
       "memory-limit", llvm::cl::value_desc("SIZE"), llvm::cl::cat(compile),
       llvm::cl::desc(
-          "Choose the level and the bits of codes: the step of least expected variance of the gradient\n"
-          "whose whole peak at --batch is at most SIZE. If none is, say what stands in the way")};
+          "Choose the level, the bits of codes and what is stored exactly: the step of least expected\n"
+          "variance of the gradient whose whole peak at --batch is at most SIZE. If none is, say what\n"
+          "stands in the way")};
   llvm::cl::opt<std::string> host_limit{
       "host-limit", llvm::cl::value_desc("SIZE"), llvm::cl::cat(compile),
       llvm::cl::desc(
