@@ -64,6 +64,8 @@ Request ParseRequest(const std::string& text) {
       request.options.optimizer = value;
     } else if (key == "group size") {
       request.options.group_size = std::stoll(value);
+    } else if (key == "exact") {
+      request.options.exact_part = std::stod(value);
     } else if (key == "batch") {
       request.options.batch = std::stoll(value);
     } else {
@@ -153,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(, GoldenDumps, ::testing::ValuesIn(Files()), [](const a
 
 TEST(GoldenDumpFiles, ShowEachPass) {
   // What these passes find is beside the graph.
-  std::set<std::string> shown = {"assign-storage", "expect-variance"};
+  std::set<std::string> shown = {"assign-storage", "expect-variance", "keep-exactly"};
   for (const std::string& file : Files()) shown.insert(PassOf(file));
   for (const std::string& line : Lines(DescribePasses())) {
     std::string pass;
