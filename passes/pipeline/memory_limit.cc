@@ -107,8 +107,8 @@ llvm::Error RankedSteps::Search(const std::vector<int>& column, int64_t limit) {
   const auto fits = [&](size_t at) -> llvm::Expected<bool> {
     if (chosen_ && column[at] >= chosen_->rank) return true;
     ACT_TRY(const Outcome outcome, Try(column[at], limit));
-    return outcome !=
-           Outcome::kTooLarge;  // what is impossible has too few bits, and what lies beyond it has fewer
+    // What is impossible has too few bits, and what lies beyond it has fewer.
+    return outcome != Outcome::kTooLarge;
   };
   const size_t coded = FirstWithCodesForAll(column);
   ACT_TRY(const bool coded_fits, fits(coded));

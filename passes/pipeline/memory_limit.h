@@ -3,9 +3,10 @@
 //   the list, best first -> RankedSteps::Choose -> the options of one Compile
 //
 // The list does not depend on the limit: the exact step, then codes of 8 bits for more and more of what is saved, then
-// codes of fewer and fewer bits, each of them at L3 and, slower but smaller, at L4 and L5; where they are allowed, each also in bfloat16, with 8-bit state of the optimizer,
-// and with codes in the host's memory. Compilation is deterministic, and the search is a bisection of each column of
-// steps that differ in their codes alone. So more memory never gives a worse step, even where fewer bits take a higher peak.
+// codes of fewer and fewer bits, each of them at L3 and, slower but smaller, at L4 and L5; where they are allowed, each
+// also in bfloat16, with 8-bit state of the optimizer, and with codes in the host's memory. Compilation is
+// deterministic, and the search is a bisection of each column of steps that differ in their codes alone. So more memory
+// never gives a worse step, even where fewer bits take a higher peak.
 //
 // Finding the re-runs of L4 and L5 takes longer than all other compilations together. So those of L5 are found once, at
 // the level's own bits, and all of its steps have them. Those of L4 are found at the most bits and at the middle of the

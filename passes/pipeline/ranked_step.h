@@ -41,7 +41,8 @@ struct RankedStep {
 // Best first; ranks are positions. The list depends on nothing else.
 std::vector<RankedStep> ListSteps(const StepChoices& choices);
 
-// The ranks of steps that differ in the bits of codes, and in the part without codes, alone, most bits first. Each rank is in one of them.
+// The ranks of steps that differ in the bits of codes and in the exact part alone, best first. Each rank is in one of
+// them.
 std::vector<std::vector<int>> ColumnsOf(const std::vector<RankedStep>& steps);
 
 }  // namespace act
