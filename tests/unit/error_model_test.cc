@@ -31,7 +31,8 @@ GroupStatistics StatisticsOf(const Codec& codec, const std::vector<float>& x) {
       square += v * v;
       ++count;
     }
-    const double groups = static_cast<double>(x.size() / group);
+    const size_t whole_groups = x.size() / group;
+    const auto groups = static_cast<double>(whole_groups);
     s.lowest += low / groups;
     s.highest += high / groups;
     s.largest += std::max(std::fabs(low), std::fabs(high)) / groups;
