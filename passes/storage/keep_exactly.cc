@@ -1,13 +1,12 @@
 // --exact=PART: stores exactly what the forward pass makes last, up to PART of the bytes that codes would replace.
 //
-// The backward pass reads first what was made last. So where the peak lies within one of both passes and not between
-// them, exact tensors of the end are not there, and cost least. What is kept is not recomputed, and at L4 and L5 not
-// re-run.
+// What is made last is stored for the shortest time: the backward pass reads it first. So it costs nothing at a peak
+// that lies early in the forward pass or late in the backward pass. What is kept is not recomputed, and at L4 and L5
+// not re-run.
 #include <algorithm>
 
 #include "compiler/policy/compared_batches.h"
 #include "passes/pass.h"
-#include "passes/pass_table.h"
 #include "passes/storage/saved_values.h"
 
 namespace act {
