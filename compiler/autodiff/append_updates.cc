@@ -121,7 +121,8 @@ llvm::Expected<ValueId> UpdateAppender::Norm() {
 }
 
 llvm::Error UpdateAppender::Update(ValueId parameter, ValueId gradient, ValueId factor) {
-  if (Quantizes(parameter)) return QuantizedUpdate(parameter, gradient, factor);
+  if (const StateFormat format = FormatOf(parameter); format != StateFormat::kFloat32)
+    return QuantizedUpdate(parameter, gradient, factor, format);
   const std::string name = builder_.graph().value(parameter).name;
   builder_.SetPhase(Phase::kUpdate);
   std::vector<ValueId> operands = {parameter, gradient};
@@ -140,20 +141,21 @@ llvm::Error UpdateAppender::Update(ValueId parameter, ValueId gradient, ValueId 
   return llvm::Error::success();
 }
 
-// Small tensors keep their state in float32, and so do tables whose rows are looked up, as in the literature,
-// unless these are asked for.
-bool UpdateAppender::Quantizes(ValueId parameter) const {
+// Small tensors keep their state in float32. Rows of a table that is looked up differ too much to share the largest
+// number of a block (the paper keeps such tables in float32), unless that is asked for. In bfloat16 nothing is shared.
+StateFormat UpdateAppender::FormatOf(ValueId parameter) const {
   constexpr int64_t kLeast = 4096;
-  if (options_.state == StateFormat::kFloat32 || builder_.type(parameter).Elements().At(1) < kLeast)
-    return false;
-  if (options_.quantize_tables) return true;
+  if (builder_.type(parameter).Elements().At(1) < kLeast) return StateFormat::kFloat32;
+  if (options_.state != StateFormat::k8Bit || options_.quantize_tables) return options_.state;
   const std::vector<Node>& nodes = builder_.graph().nodes;
-  return std::none_of(nodes.begin(), nodes.end(), [parameter](const Node& node) {
+  const bool is_table = std::any_of(nodes.begin(), nodes.end(), [parameter](const Node& node) {
     return OpOf(node).movement == Movement::kGather && node.inputs[0] == parameter;
   });
+  return is_table ? StateFormat::kBFloat16 : StateFormat::k8Bit;
 }
 
-llvm::Error UpdateAppender::QuantizedUpdate(ValueId parameter, ValueId gradient, ValueId factor) {
+llvm::Error UpdateAppender::QuantizedUpdate(ValueId parameter, ValueId gradient, ValueId factor,
+                                            StateFormat format) {
   const std::string name = builder_.graph().value(parameter).name;
   builder_.SetPhase(Phase::kUpdate);
   std::vector<ValueId> operands = {gradient};
@@ -167,7 +169,7 @@ llvm::Error UpdateAppender::QuantizedUpdate(ValueId parameter, ValueId gradient,
   for (const std::string& state : rule_->state) {
     std::string place = name;
     place.append(".").append(state);
-    if (options_.state == StateFormat::kBFloat16) {
+    if (format == StateFormat::kBFloat16) {
       operands.push_back(builder_.Input(place, {DType::kBFloat16, dims}, ValueKind::kOptimizer));
     } else {
       operands.push_back(builder_.Input(place + ".codes", codes, ValueKind::kOptimizer));

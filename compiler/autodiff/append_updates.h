@@ -24,7 +24,7 @@ struct UpdateOptions {
   // in any case.
   bool grad_norm = false;
   StateFormat state = StateFormat::kFloat32;
-  bool quantize_tables = false;  // also of tables that a Gather reads
+  bool quantize_tables = false;  // 8 bits for tables that a Gather reads, too; else these have bfloat16
   // The gradient of a table that a Gather reads need not exist whole (passes/loops/update_rows.cc).
   bool by_rows = true;
 };
@@ -47,8 +47,8 @@ class UpdateAppender {
   llvm::Error AddToSum(ValueId gradient_squares);
   llvm::Expected<ValueId> Norm();
   llvm::Error Update(ValueId parameter, ValueId gradient, ValueId factor);
-  bool Quantizes(ValueId parameter) const;
-  llvm::Error QuantizedUpdate(ValueId parameter, ValueId gradient, ValueId factor);
+  StateFormat FormatOf(ValueId parameter) const;
+  llvm::Error QuantizedUpdate(ValueId parameter, ValueId gradient, ValueId factor, StateFormat format);
   llvm::Error LambStep(ValueId parameter, ValueId direction);
   llvm::Expected<ValueId> SumOfSquares(ValueId x, const std::string& name);
   llvm::Expected<ValueId> Scalar(const std::string& name);

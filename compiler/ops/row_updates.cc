@@ -12,9 +12,8 @@ bool AddsRowsIntoZeros(const Node& node) {
 
 const char* UpdateByRows(const Node& update) {
   if (update.op == kFused) return "UpdateRows";
-  // With codes and maxima. State in bfloat16 has two operands less.
-  constexpr size_t kOfCodes = 14;
-  return update.op == "QuantizedAdam" && update.inputs.size() == kOfCodes ? "QuantizedAdamRows" : nullptr;
+  if (update.op == "QuantizedAdam") return "QuantizedAdamRows";
+  return update.op == "QuantizedMomentum" ? "QuantizedMomentumRows" : nullptr;
 }
 
 }  // namespace act

@@ -5,6 +5,7 @@
 #include "compiler/ops/expr_builder.h"
 #include "compiler/ops/op_table.h"
 #include "runtime/plan/optimizer.h"
+#include "runtime/plan/row_update.h"
 
 namespace act {
 namespace {
@@ -205,13 +206,14 @@ llvm::Error InferQuantized(InferContext& c) {
   return InferQuantizedFrom(c, RuleOfQuantized(c.node.op), 0, c.inputs.size());
 }
 
-// The parameter, then codes and maxima of two moments. CheckPlan knows the rules of the rows, whose gradients are
-// the first operand.
-constexpr size_t kAdamParameter = 9, kAdamOperands = 14;
-
-llvm::Error InferQuantizedAdamRows(InferContext& c) {
-  if (c.inputs.size() < kAdamOperands) return c.Fail("has " + std::to_string(c.inputs.size()) + " operands");
-  return InferQuantizedFrom(c, RuleOfQuantized("QuantizedAdam"), 1, kAdamOperands);
+// The operands of the update, whose gradient is that of rows, and then the rows' index. CheckPlan knows the rules of
+// the rows.
+llvm::Error InferQuantizedRows(InferContext& c) {
+  const auto at = RowUpdateOf(c.node);
+  if (!at) return c.Fail("does not say which of its operands are a table, rows and their index");
+  constexpr std::string_view kRows = "Rows";
+  const std::string& op = c.node.op;
+  return InferQuantizedFrom(c, RuleOfQuantized(op.substr(0, op.size() - kRows.size())), 1, at->index);
 }
 
 Dim UpdateFlops(const Node& node, const Graph& graph) {
@@ -221,7 +223,8 @@ Dim UpdateFlops(const Node& node, const Graph& graph) {
 
 Dim RowUpdateFlops(const Node& node, const Graph& graph) {
   constexpr int64_t kAboutAnElement = 10;
-  return graph.value(node.inputs[kAdamParameter]).type.Elements() * Dim(kAboutAnElement);
+  const auto at = RowUpdateOf(node);
+  return at ? graph.value(node.inputs[at->table]).type.Elements() * Dim(kAboutAnElement) : Dim(0);
 }
 
 // One operator for all rules that name it.
@@ -233,13 +236,12 @@ void AddQuantizedOps(std::vector<OpDef>& ops) {
     const int parameter = static_cast<int>(rule.scalars.size()) + 2;
     const int operands = parameter + 1 + 2 * static_cast<int>(rule.state.size());
     for (int i = parameter + (rule.makes_direction ? 1 : 0); i < operands; ++i) def.mutates.push_back(i);
-    if (rule.makes_direction) def.in_place = {{0, 0}};
+    if (rule.makes_direction)
+      def.in_place = {{0, 0}};
+    else
+      ops.push_back({.name = rule.quantized + "Rows", .infer = InferQuantizedRows, .flops = RowUpdateFlops});
     ops.push_back(std::move(def));
   }
-  ops.push_back({.name = "QuantizedAdamRows",
-                 .infer = InferQuantizedAdamRows,
-                 .flops = RowUpdateFlops,
-                 .mutates = {9, 10, 11, 12, 13}});
 }
 
 llvm::Error InferScalar(InferContext& c) {

@@ -98,12 +98,14 @@ std::unique_ptr<ChunkUpdate> ProgramUpdate(const KernelSite& site, const RowUpda
   return ProgramLoop::Create(site, shape, rows, threads, why);
 }
 
-std::unique_ptr<ChunkUpdate> QuantizedAdamUpdate(const KernelSite& site, const RowUpdateShape& shape,
-                                                 int64_t rows, std::string* why) {
-  const auto adam = QuantizedShapeOf("QuantizedAdam", site, why);
-  if (!adam) return nullptr;
-  if (adam->coded) return std::make_unique<QuantizedBlocks>(*adam, shape.row_elements, rows, site.threads);
-  if (why) *why = "its state is not codes and maxima";
+std::unique_ptr<ChunkUpdate> QuantizedUpdate(std::string_view op, const KernelSite& site,
+                                             const RowUpdateShape& shape, int64_t rows, std::string* why) {
+  const auto whole = QuantizedShapeOf(op, site, why);
+  if (!whole) return nullptr;
+  const QuantizedRule& rule = *whole->rule;
+  if (shape.at.table == rule.parameter() && shape.at.index == rule.state(rule.states, whole->coded))
+    return std::make_unique<QuantizedBlocks>(*whole, shape.row_elements, rows, site.threads);
+  if (why) *why = "its table or index is not where it should be";
   return nullptr;
 }
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "kernels/site/row_update_shape.h"
 #include "runtime/executor/kernel.h"
@@ -21,8 +22,9 @@ class ChunkUpdate {
 // is no kernel for it.
 std::unique_ptr<ChunkUpdate> ProgramUpdate(const KernelSite& site, const RowUpdateShape& shape, int64_t rows,
                                            int threads, std::string* why);
-// Of Adam with moments of 8 bits. The rows begin with a block of moments, and end with one or with the table.
-std::unique_ptr<ChunkUpdate> QuantizedAdamUpdate(const KernelSite& site, const RowUpdateShape& shape,
-                                                 int64_t rows, std::string* why);
+// Of an operator of state in few bits, as "QuantizedAdam". The rows begin with a block of moments, and end with one or
+// with the table.
+std::unique_ptr<ChunkUpdate> QuantizedUpdate(std::string_view op, const KernelSite& site,
+                                             const RowUpdateShape& shape, int64_t rows, std::string* why);
 
 }  // namespace act

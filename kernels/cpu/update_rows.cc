@@ -13,12 +13,14 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "kernels/cpu/chunk_update.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
+#include "kernels/site/quantized_shape.h"
 #include "kernels/site/row_update_shape.h"
 
 namespace act {
@@ -200,10 +202,10 @@ std::unique_ptr<Kernel> OfProgram(const KernelSite& site, std::string* why) {
   return Create(site, *shape, site.node->attrs.Int("sparse") != 0, make, why);
 }
 
-std::unique_ptr<Kernel> OfQuantizedAdam(const KernelSite& site, std::string* why) {
+std::unique_ptr<Kernel> OfQuantized(std::string_view op, const KernelSite& site, std::string* why) {
   const auto shape = RowUpdateShapeOf(site, why);
   if (!shape) return nullptr;
-  const auto make = [&](int64_t rows, int) { return QuantizedAdamUpdate(site, *shape, rows, why); };
+  const auto make = [&](int64_t rows, int) { return QuantizedUpdate(op, site, *shape, rows, why); };
   return Create(site, *shape, /*sparse=*/false, make, why);
 }
 
@@ -211,7 +213,13 @@ std::unique_ptr<Kernel> OfQuantizedAdam(const KernelSite& site, std::string* why
 
 void RegisterCpuUpdateRows(KernelRegistry& registry) {
   registry.Add("UpdateRows", {"cpu.update_rows", OfProgram});
-  registry.Add("QuantizedAdamRows", {"cpu.quantized_adam_rows", OfQuantizedAdam});
+  for (const QuantizedRule& rule : QuantizedRules()) {
+    if (rule.makes_direction) continue;
+    registry.Add(std::string(rule.op) + "Rows", {"cpu." + std::string(rule.name) + "_rows",
+                                                 [op = rule.op](const KernelSite& site, std::string* why) {
+                                                   return OfQuantized(op, site, why);
+                                                 }});
+  }
 }
 
 }  // namespace act

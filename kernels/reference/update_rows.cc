@@ -4,12 +4,14 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "kernels/reference/fused.h"
 #include "kernels/reference/registry.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
+#include "kernels/site/quantized_shape.h"
 #include "kernels/site/row_update_shape.h"
 
 namespace act {
@@ -51,7 +53,8 @@ std::unique_ptr<Kernel> ByRows(const KernelEntry& entry, const KernelSite& site,
   });
 }
 
-void Add(KernelRegistry& registry, const char* op, const char* name, const KernelEntry& update) {
+void Add(KernelRegistry& registry, const std::string& op, const std::string& name,
+         const KernelEntry& update) {
   registry.Add(
       op, {name, [update](const KernelSite& site, std::string* why) { return ByRows(update, site, why); }});
 }
@@ -63,7 +66,10 @@ void RegisterReferenceUpdateRows(KernelRegistry& registry) {
   RegisterReferenceFusedKernel(whole);
   RegisterReferenceQuantizedUpdates(whole);
   Add(registry, "UpdateRows", "reference.update_rows", whole.For("Fused").front());
-  Add(registry, "QuantizedAdamRows", "reference.quantized_adam_rows", whole.For("QuantizedAdam").front());
+  for (const QuantizedRule& rule : QuantizedRules())
+    if (!rule.makes_direction)
+      Add(registry, std::string(rule.op) + "Rows", "reference." + std::string(rule.name) + "_rows",
+          whole.For(std::string(rule.op)).front());
 }
 
 }  // namespace act

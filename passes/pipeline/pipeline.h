@@ -24,7 +24,7 @@ struct CompileOptions {
   std::map<std::string, double> hyper;        // by flag: its hyperparameters that are not the defaults
   double clip_norm = 0;                       // bound of the norm of all gradients together; 0: no bound
   StateFormat state = StateFormat::kFloat32;  // --optimizer-state
-  bool quantize_tables = false;               // also that of embedding tables
+  bool quantize_tables = false;               // 8 bits for embedding tables, too
   bool update_by_rows = true;  // their gradients need not exist whole (passes/loops/update_rows.cc)
   bool grad_norm = false;      // the step computes that norm; where gradients are clipped it does anyway
   int64_t accumulate = 1;      // micro-batches of an update

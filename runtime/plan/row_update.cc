@@ -141,9 +141,10 @@ std::optional<std::string> WrongRowUpdate(const Graph& graph, const Node& node) 
     return ToString(type(*at->live)) + " are no flags of the rows " + ToString(rows);
   if (node.inputs.size() > at->index + 2) return "has operands behind the flags of its rows";
   if (RunsProgram(node)) return WrongProgram(graph, node, *at);
-  const RuntimeOp& op = *FindRuntimeOp(node.op);  // its kernel has one place for each operand
-  if (at->rows != 0 || static_cast<int>(at->table) != op.writes_from ||
-      static_cast<int>(at->index) + 1 != op.operands.least)
+  const RuntimeOp& op = *FindRuntimeOp(node.op);
+  // The gradient is the first operand of the whole update. State in 8 bits has more operands than state in bfloat16.
+  const int whole = static_cast<int>(at->index), least = op.operands.least - 1, most = op.operands.most - 2;
+  if (at->rows != 0 || static_cast<int>(at->table) != op.writes_from || (whole != least && whole != most))
     return "has its table, rows and index elsewhere";
   return std::nullopt;
 }

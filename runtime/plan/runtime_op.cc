@@ -179,10 +179,17 @@ const RuntimeOp kOps[] = {
      .runs = Runs::kProgram,
      .workspace = {RowUpdateWorkspace, nullptr}},
     {.name = "QuantizedAdamRows",
-     .operands = {15, 16},
+     .operands = {13, 16},
      .results = {0, 0},
      .workspace = {RowUpdateWorkspace, nullptr},
-     .writes_from = 9},
+     .writes_from = 9,
+     .bfloat16 = {"----------bb-"}},
+    {.name = "QuantizedMomentumRows",
+     .operands = {10, 12},
+     .results = {0, 0},
+     .workspace = {RowUpdateWorkspace, nullptr},
+     .writes_from = 7,
+     .bfloat16 = {"--------b-"}},
 };
 
 // The recurrent operators have rows of their own, in recurrent_signature.h.

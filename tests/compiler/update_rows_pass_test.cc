@@ -68,11 +68,24 @@ ImportResult Lookup(const Table& t, bool tied = false, bool is_output = false) {
   return testing_step::ModelOf(std::move(graph));
 }
 
-CompileOptions Options(const std::string& optimizer, bool by_rows, bool quantize = false) {
+// --optimizer-state=f32, 8bit and 8bit-all.
+enum class TableState : uint8_t { kFloat32, kBFloat16, k8Bit };
+constexpr TableState kTableStates[] = {TableState::kFloat32, TableState::kBFloat16, TableState::k8Bit};
+DType TypeOf(TableState state) {
+  return state == TableState::kFloat32    ? DType::kFloat32
+         : state == TableState::kBFloat16 ? DType::kBFloat16
+                                          : DType::kUint8;
+}
+std::string NameOf(TableState state) {
+  return state == TableState::kFloat32 ? "f32" : state == TableState::kBFloat16 ? "bf16" : "8 bits";
+}
+
+// Moments of tables are in bfloat16 where others have 8 bits, unless all are to have them.
+CompileOptions Options(const std::string& optimizer, bool by_rows, TableState state = TableState::kFloat32) {
   CompileOptions options = testing_step::Checked("L0", optimizer);
   options.batch = kBatch;
-  if (quantize) options.state = StateFormat::k8Bit;
-  options.quantize_tables = quantize;
+  if (state != TableState::kFloat32) options.state = StateFormat::k8Bit;
+  options.quantize_tables = state == TableState::k8Bit;
   options.update_by_rows = by_rows;
   return options;
 }
@@ -131,6 +144,16 @@ struct TableRun {
 
   size_t ByRows() const { return RowUpdatesOf(plan.train.graph).size(); }
 
+  // Of the table's moments or velocity: their numbers or codes.
+  DType StateType() const {
+    const auto& tensors = executor->persistents();
+    const auto table = std::ranges::find(tensors, "table", &PersistentTensor::name);
+    const auto state = std::ranges::find_if(tensors, [&table](const PersistentTensor& tensor) {
+      return tensor.name.starts_with("table.") && tensor.view.elements == table->view.elements;
+    });
+    return state->view.dtype;
+  }
+
   Plan plan;
   std::unique_ptr<Executor> executor;
   double weight_decay = .1;
@@ -169,20 +192,19 @@ void ExpectSameSteps(const Table& t, TableRun& whole, TableRun& rows, const std:
 
 TEST(UpdateRows, GiveTheBytesOfAWholeGradient) {
   for (const char* optimizer : {"sgd", "onnx-momentum", "adam", "adamw", "ort-adamw", "onnx-adam", "adagrad"})
-    for (const bool quantize : {false, true})
+    for (const TableState state : kTableStates)
       for (const Table& t : kTables) {
-        const bool adam = optimizer == std::string("adam") || optimizer == std::string("adamw");
         const bool first = &t == kTables.data();
-        if ((quantize && !adam) ||
+        if ((state != TableState::kFloat32 && FindUpdateRule(optimizer)->quantized.empty()) ||
             (!first && optimizer != std::string("sgd") && optimizer != std::string("adamw")))
           continue;
-        const std::string where =
-            std::string(optimizer) + (quantize ? ", 8 bits, " : ", ") + ToString(t.dims);
+        const std::string where = std::string(optimizer) + ", " + NameOf(state) + ", " + ToString(t.dims);
         for (const int threads : first ? std::vector<int>{1, 2} : std::vector<int>{2}) {
-          TableRun whole(Lookup(t), Options(optimizer, false, quantize), testing_step::CpuKernels(), threads);
-          TableRun rows(Lookup(t), Options(optimizer, true, quantize), testing_step::CpuKernels(), threads);
+          TableRun whole(Lookup(t), Options(optimizer, false, state), testing_step::CpuKernels(), threads);
+          TableRun rows(Lookup(t), Options(optimizer, true, state), testing_step::CpuKernels(), threads);
           EXPECT_EQ(whole.ByRows(), 0u) << where;
           ASSERT_EQ(rows.ByRows(), 1u) << where;
+          EXPECT_EQ(rows.StateType(), TypeOf(state)) << where;
           ExpectSameSteps(t, whole, rows, where);
         }
       }
@@ -207,15 +229,15 @@ TEST(UpdateRows, SparseOnesGiveTheBytesOfAWholeGradient) {
 // The plain loops make the gradient whole, so their kernels agree with each other to the bit, too.
 TEST(UpdateRows, ReferenceKernelsGiveTheBytesOfAWholeGradient) {
   const Table t = kTables[0];
-  for (const bool quantize : {false, true}) {
-    TableRun whole(Lookup(t), Options("adamw", false, quantize), testing_step::ReferenceKernels(), 1);
-    TableRun rows(Lookup(t), Options("adamw", true, quantize), testing_step::ReferenceKernels(), 1);
+  for (const TableState state : kTableStates) {
+    TableRun whole(Lookup(t), Options("adamw", false, state), testing_step::ReferenceKernels(), 1);
+    TableRun rows(Lookup(t), Options("adamw", true, state), testing_step::ReferenceKernels(), 1);
     ASSERT_EQ(rows.ByRows(), 1u);
     for (uint64_t step = 0; step < 2; ++step) {
       ASSERT_EQ(whole.Step(t, kBatch, step, 9), "");
       ASSERT_EQ(rows.Step(t, kBatch, step, 9), "");
     }
-    ExpectSameBytes(whole.Kept(), rows.Kept(), quantize ? "8 bits" : "f32");
+    ExpectSameBytes(whole.Kept(), rows.Kept(), NameOf(state));
   }
 }
 
@@ -257,8 +279,8 @@ TEST(UpdateRows, LeaveGradientsThatAreReadOtherwise) {
 // An index outside the table changes nothing, and is told as for a whole gradient.
 TEST(UpdateRows, RefuseAnIndexOutsideTheTable) {
   const Table t = kTables[0];
-  for (const bool quantize : {false, true}) {
-    TableRun rows(Lookup(t), Options("adamw", true, quantize), testing_step::CpuKernels(), 2);
+  for (const TableState state : kTableStates) {
+    TableRun rows(Lookup(t), Options("adamw", true, state), testing_step::CpuKernels(), 2);
     ASSERT_EQ(rows.ByRows(), 1u);
     const std::vector<Node>& nodes = rows.plan.train.graph.nodes;
     BoundGraph* const graph = Take(rows.executor->Train(kBatch));

@@ -130,7 +130,8 @@ inline OpCase SmallCase(const std::string& op) {
   if (op == "BatchNormStats") return BatchNormCase(Random({4, 3, 3, 5}, 1));
   if (op == "BatchNormMoments") return BatchNormMomentsCase(Random({4, 3, 3, 5}, 1));
   if (op == "BatchNormFromMoments") return BatchNormFromMomentsCase(5);
-  if (op == "QuantizedAdamRows") return QuantizedAdamRowsCase({{30, 7}, 90}, 7);
+  if (op.starts_with("Quantized") && op.ends_with("Rows"))
+    return QuantizedRowsCase({{30, 7}, 90}, 7, {op.substr(0, op.size() - 4)});
   if (op.starts_with("Quantized")) return QuantizedUpdate{op}.Case(300, 7);
   if (op == "Transpose") return Transpose({4, 9}, {1, 0}, DType::kFloat32);
   if (op == "Concat") return ConcatCases().front();

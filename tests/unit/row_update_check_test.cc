@@ -63,8 +63,32 @@ StepGraph OfEightBits() {
   return step;
 }
 
+// rows, 8 numbers, table, two moments, ids, live
+StepGraph OfBFloat16() {
+  StepGraph step = OfEightBits();
+  Node& update = step.graph.nodes[kUpdate];
+  for (const size_t i : {10, 12}) step.graph.value(update.inputs[i]).type.dtype = DType::kBFloat16;
+  update.inputs.erase(update.inputs.begin() + 13);
+  update.inputs.erase(update.inputs.begin() + 11);
+  update.mutates = {9, 10, 11};
+  update.attrs.Set("row_gradient", std::vector<int64_t>{9, 0, 12});
+  return step;
+}
+
+// rows, 6 numbers, table, codes and maxima of the velocity, ids, live
+StepGraph OfMomentum() {
+  StepGraph step = OfEightBits();
+  Node& update = step.graph.nodes[kUpdate];
+  update.op = "QuantizedMomentumRows";
+  update.inputs.erase(update.inputs.begin() + 12, update.inputs.begin() + 14);
+  update.inputs.erase(update.inputs.begin() + 1, update.inputs.begin() + 3);
+  update.mutates = {7, 8, 9};
+  update.attrs.Set("row_gradient", std::vector<int64_t>{7, 0, 10});
+  return step;
+}
+
 TEST(CheckRowUpdates, TakesThePlans) {
-  for (StepGraph step : {ByProgram(), OfEightBits()}) {
+  for (StepGraph step : {ByProgram(), OfEightBits(), OfBFloat16(), OfMomentum()}) {
     EXPECT_EQ(llvm::toString(CheckStepGraph(step)), "");
     EXPECT_EQ(RowUpdatesOf(step.graph).size(), 1u);
     Node& update = step.graph.nodes[kUpdate];
@@ -199,8 +223,17 @@ TEST(CheckRowUpdates, FindsWhatIsWrongWithEightBits) {
           {"a program",
            [](StepGraph&, Node& n, Positions&) { n.program = ByProgram().graph.nodes[kUpdate].program; },
            "a program on an operator that runs none"},
-          {"an operand too few", [](StepGraph&, Node& n, Positions&) { n.inputs.resize(14); },
-           "has 14 operands"},
+          {"too few operands", [](StepGraph&, Node& n, Positions&) { n.inputs.resize(12); },
+           "has 12 operands"},
+          {"no index", [](StepGraph&, Node& n, Positions&) { n.inputs.resize(14); },
+           "does not say which of its operands are a table, rows and their index"},
+          {"maxima of the second moment left out",
+           [](StepGraph&, Node& n, Positions& p) {
+             n.inputs.erase(n.inputs.begin() + 13);
+             n.mutates.pop_back();
+             p[2] = 13;
+           },
+           "elsewhere"},
           {"an operand too many", [](StepGraph&, Node& n, Positions&) { n.inputs.push_back(kLr); },
            "has 17 operands"},
           {"a moment that it does not mutate", [](StepGraph&, Node& n, Positions&) { n.mutates.pop_back(); },

@@ -67,14 +67,23 @@ inline OpCase SparseRowsCase(const TableRows& t, unsigned seed, float decay) {
   return c;
 }
 
-// QuantizedAdam with rows in the gradient's place.
-inline OpCase QuantizedAdamRowsCase(const TableRows& t, unsigned seed) {
-  OpCase c = QuantizedUpdate{}.Case(ElementCount(t.table), seed);
-  c.op = "QuantizedAdamRows";
-  for (const size_t i : {9, 10, 12}) c.inputs[i].dims = t.table;
+// An update of state in few bits, with rows in the gradient's place.
+inline OpCase QuantizedRowsCase(const TableRows& t, unsigned seed, const QuantizedUpdate& update = {}) {
+  OpCase c = update.Case(ElementCount(t.table), seed);
+  c.op += "Rows";
+  c.inputs[update.parameter()].dims = t.table;
+  for (size_t i = 0; i < update.states(); ++i) c.inputs[update.state(i)].dims = t.table;
   c.inputs[0] = RowsOf(t, seed + 5);
-  AppendIndex(c, t, 9, 0, seed + 6);
+  AppendIndex(c, t, static_cast<int64_t>(update.parameter()), 0, seed + 6);
   return c;
+}
+
+// One of each form of update by rows.
+inline std::vector<OpCase> AllRowsCases(const TableRows& t, unsigned seed) {
+  std::vector<OpCase> all = {UpdateRowsCase(t, seed)};
+  for (const QuantizedUpdate& update : AllQuantizedUpdates())
+    if (!update.makes_direction()) all.push_back(QuantizedRowsCase(t, seed, update));
+  return all;
 }
 
 }  // namespace act

@@ -23,8 +23,8 @@ const std::vector<TableRows> kTables = {{{4000, 70}, 900},
 
 TEST(UpdateRowsKernels, AgreeWithTheReference) {
   for (const TableRows& t : kTables)
-    for (const OpCase& c : {UpdateRowsCase(t, 3), QuantizedAdamRowsCase(t, 3)}) {
-      // 8 bits: the same arithmetic. Loops: the reference rounds once from double.
+    for (const OpCase& c : AllRowsCases(t, 3)) {
+      // State in few bits: the same arithmetic. Loops: the reference rounds once from double.
       EXPECT_GT(CompareWithReference(c, c.program.Empty() ? 0 : 1e-6), 0)
           << c.op << " " << t.table[0] << " rows";
     }
@@ -140,9 +140,9 @@ TEST(UpdateRowsKernels, AddARowThatOccursOftenInOrder) {
 
 TEST(UpdateRowsKernels, RefuseAnIndexOutsideTheTableAndChangeNothing) {
   const TableRows t{{4000, 70}, 900};
-  for (OpCase c : {UpdateRowsCase(t, 3), QuantizedAdamRowsCase(t, 3)})
+  for (OpCase c : AllRowsCases(t, 3))
     for (const int64_t bad : {int64_t{4000}, int64_t{-4001}, INT64_MAX, INT64_MIN}) {
-      const size_t index = c.op == "UpdateRows" ? 5 : 14;
+      const auto index = static_cast<size_t>(c.attrs.Ints("row_gradient")[2]);
       c.inputs[index].as<int64_t>()[899] = bad;
       for (const KernelEntry& entry : CpuRegistry().For(c.op)) {
         const OpResult result = RunKernel(entry, c, 2, PlannedWorkspace(c));
@@ -157,20 +157,21 @@ TEST(UpdateRowsKernels, RefuseAnIndexOutsideTheTableAndChangeNothing) {
 // A hostile plan may give any shapes.
 TEST(UpdateRowsKernels, RefuseOperandsThatDoNotFit) {
   const TableRows t{{40, 7}, 9};
-  for (const OpCase& c : {UpdateRowsCase(t, 3), QuantizedAdamRowsCase(t, 3)}) {
-    const size_t rows = c.op == "UpdateRows" ? 1 : 0, table = c.op == "UpdateRows" ? 0 : 9,
-                 index = c.op == "UpdateRows" ? 5 : 14;
+  for (const OpCase& c : AllRowsCases(t, 3)) {
+    const std::vector<int64_t> at = c.attrs.Ints("row_gradient");
+    const auto table = static_cast<size_t>(at[0]), rows = static_cast<size_t>(at[1]),
+               index = static_cast<size_t>(at[2]);
     const std::vector<std::pair<size_t, TestTensor>> others = {
         {rows, Random({9, 6}, 1)},  {rows, Random({9}, 1)},
         {rows, Random({8, 7}, 1)},  {rows, Empty({9, 7}, DType::kInt64)},
         {index, Random({9, 1}, 1)}, {index, Labels({9}, std::vector<int64_t>(9))},
         {table, Random({40}, 1)},   {table, Random({40, 8}, 1)},
     };
-    for (const auto& [at, other] : others)
+    for (const auto& [place, other] : others)
       for (const KernelEntry& entry : CpuRegistry().For(c.op)) {
         OpCase wrong = c;
-        wrong.inputs[at] = other;
-        EXPECT_TRUE(RunKernel(entry, wrong, 1, int64_t{1} << 24).refused) << entry.name << " " << at;
+        wrong.inputs[place] = other;
+        EXPECT_TRUE(RunKernel(entry, wrong, 1, int64_t{1} << 24).refused) << entry.name << " " << place;
       }
     OpCase nameless = c;
     nameless.attrs.Set("row_gradient", std::vector<int64_t>{0, 1});
