@@ -301,7 +301,7 @@ llvm::Expected<Policy> MakePolicy(const std::string& level, double bits_override
     policy.bits = most != bits_override ? std::max(policy.bits, most) : most;
   }
   if (!(exact_part >= 0 && exact_part < 1))
-    return MakeError("--exact", "must be a part, from 0 to less than 1", "-O L0 stores everything exactly");
+    return MakeError("--exact", "must be at least 0 and less than 1", "-O L0 stores everything exactly");
   if (exact_part > 0 && (!policy.Lossy() || FindPreset(level)))
     return MakeError("--exact", level + " does not choose between codes and exact storage",
                      "use -O L1, L2, L3, L4 or L5");

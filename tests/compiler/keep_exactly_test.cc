@@ -83,7 +83,7 @@ TEST(KeepExactly, IsRefusedWhereThereIsNoChoice) {
     return policy ? "" : testing_step::Text(policy.takeError());
   };
   for (const double part : {-.1, 1., 2., double{NAN}, double{INFINITY}})
-    EXPECT_NE(refusal("L3", part).find("--exact: must be a part"), std::string::npos) << part;
+    EXPECT_NE(refusal("L3", part).find("--exact: must be at least 0"), std::string::npos) << part;
   for (const char* level : {"L0", "blpa"})
     EXPECT_NE(refusal(level, .5).find("--exact"), std::string::npos) << level;
   for (const char* level : {"L0", "L1", "L2", "L3", "L4"}) EXPECT_EQ(refusal(level, 0), "") << level;
