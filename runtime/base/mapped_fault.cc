@@ -38,7 +38,7 @@ const MappedRange* Find(const void* address) {
     const size_t bytes = range->bytes;
     const auto begin = reinterpret_cast<uintptr_t>(range->data.load());
     const auto at = reinterpret_cast<uintptr_t>(address);
-    // A mapping ends with a page, so an address behind the last byte may be in it. It does not fault there.
+    // A mapping ends with a page, so an address after the last byte may be in it. It does not fault there.
     if (at >= begin && at - begin < bytes && range->bytes == bytes) return range;
   }
   return nullptr;

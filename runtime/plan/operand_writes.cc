@@ -12,7 +12,7 @@ bool Writes(const Node& node, size_t operand) {
   const RuntimeOp* op = FindRuntimeOp(node.op);
   if (!op || op->writes_from == RuntimeOp::kNone || operand < static_cast<size_t>(op->writes_from))
     return false;
-  const auto rows = RowUpdateOf(node);  // whose index and flags are behind what it writes
+  const auto rows = RowUpdateOf(node);  // whose index and flags come after what it writes
   return !rows || operand < rows->index;
 }
 

@@ -139,7 +139,7 @@ std::optional<std::string> WrongRowUpdate(const Graph& graph, const Node& node) 
   if (!IsIndexOf(rows, index)) return ToString(index) + " is no index of the rows " + ToString(rows);
   if (at->live && !IsFlagOf(rows, type(*at->live)))
     return ToString(type(*at->live)) + " are no flags of the rows " + ToString(rows);
-  if (node.inputs.size() > at->index + 2) return "has operands behind the flags of its rows";
+  if (node.inputs.size() > at->index + 2) return "has operands after the flags of its rows";
   if (RunsProgram(node)) return WrongProgram(graph, node, *at);
   const RuntimeOp& op = *FindRuntimeOp(node.op);
   // The gradient is the first operand of the whole update. State in 8 bits has more operands than state in bfloat16.

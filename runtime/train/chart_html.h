@@ -11,7 +11,7 @@ namespace act {
 
 struct Chart {
   std::string title;
-  std::string unit = {};           // behind the numbers of the axis; may be empty
+  std::string unit = {};           // after the numbers of the axis; may be empty
   const Series* series = nullptr;  // mean and extremes of each bucket
   bool smoothed = false;           // over the means, a line of their exponentially weighted average
   // A range of a factor of a hundred or more gets a logarithmic axis.

@@ -287,7 +287,7 @@ void ChangeNodes(Nodes& nodes, Random& random) {
     case 1:
       nodes.SwapElements(at, other);
       break;
-    case 2: {  // once more, with results of its own, behind itself
+    case 2: {  // once more, with results of its own, after itself
       onnx::NodeProto copy = nodes[at];
       for (auto& output : *copy.mutable_output()) output += "_" + std::to_string(random() % 100);
       *nodes.Add() = copy;

@@ -128,8 +128,8 @@ TEST(CheckRowUpdates, FindsWhatIsWrongWithRows) {
       {"a negative position", [](StepGraph&, Node&, Positions& p) { p[0] = -1; }, ""},
       {"a position without operand", [](StepGraph&, Node&, Positions& p) { p[2] = 16; }, ""},
       {"a huge position", [](StepGraph&, Node&, Positions& p) { p[1] = int64_t{1} << 59; }, ""},
-      {"rows behind the index", [](StepGraph&, Node&, Positions& p) { p[1] = p[2] + 1; }, ""},
-      {"a table behind the index", [](StepGraph&, Node&, Positions& p) { p[0] = p[2] + 1; }, ""},
+      {"rows after the index", [](StepGraph&, Node&, Positions& p) { p[1] = p[2] + 1; }, ""},
+      {"a table after the index", [](StepGraph&, Node&, Positions& p) { p[0] = p[2] + 1; }, ""},
       {"a table that is no operand to be written", [](StepGraph&, Node&, Positions& p) { p[0] = p[1]; },
        "updates no table"},
       {"rows of another length", [](StepGraph& s, Node&, Positions&) { DimsOf(s, kRows)[1] = 5; },
@@ -185,7 +185,7 @@ TEST(CheckRowUpdates, FindsWhatIsWrongWithThePrograms) {
           {"an operand that is left out", [](StepGraph&, Node& n, Positions&) { n.inputs[2] = kNoValue; },
            ""},
           {"an operand too many", [](StepGraph&, Node& n, Positions&) { n.inputs.push_back(kLr); },
-           "behind the flags"},
+           "after the flags"},
           {"a store into the index",
            [](StepGraph& s, Node& n, Positions&) {
              n.inputs[4] = kOther;
