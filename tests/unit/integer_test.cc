@@ -187,6 +187,7 @@ TYPED_TEST(Integer, ReductionsWrapInTheType) {
           return x[static_cast<size_t>(rows ? j * kColumns + i : i * kColumns + j)];
         };
         Wide want = Wide{at(0)};
+        // NOLINTNEXTLINE(bugprone-signed-char-misuse): numbers, and no characters
         for (int64_t j = 1; j < count; ++j) want = static_cast<T>(Truth(r.code, want, Wide{at(j)}, 0, 0));
         if (r.divides) want /= count;
         ASSERT_EQ(y.tensors[0].as<T>()[i], static_cast<T>(want)) << r.name;
