@@ -239,7 +239,10 @@ void AddQuantizedOps(std::vector<OpDef>& ops) {
     if (rule.makes_direction)
       def.in_place = {{0, 0}};
     else
-      ops.push_back({.name = rule.quantized + "Rows", .infer = InferQuantizedRows, .flops = RowUpdateFlops});
+      ops.push_back({.name = rule.quantized + "Rows",
+                     .infer = InferQuantizedRows,
+                     .flops = RowUpdateFlops,
+                     .mutates = def.mutates});
     ops.push_back(std::move(def));
   }
 }

@@ -181,7 +181,9 @@ const Coverage& AllSites() {
       for (const StateFormat state : {StateFormat::kBFloat16, StateFormat::k8Bit})
         CountModel(products, 3, coverage, "L0", Compute::kFloat32, optimizer, state);
     CountModel(Embedding(), 3, coverage, "L0", Compute::kFloat32, "sgd");
-    CountModel(Embedding(), 3, coverage, "L0", Compute::kFloat32, "adamw", StateFormat::k8Bit);
+    for (const char* optimizer : {"sgd", "adamw"})
+      for (const StateFormat state : {StateFormat::kBFloat16, StateFormat::k8Bit})
+        CountModel(Embedding(), 3, coverage, "L0", Compute::kFloat32, optimizer, state);
     const Attributes window = small_networks::Window(3, 1, 1);
     const Graph convolutions = TwoLayers("Conv", window, {Dim::Batch(), 7, 5, 16}, {16, 16, 3, 3});
     CountModel(convolutions, 3, coverage, "L2");
