@@ -53,9 +53,8 @@ struct CompileFlags {
       "optimizer-state",
       llvm::cl::desc(
           "f32 (default); bf16, 8bit: sgd, adam, adamw and lamb keep the state of large parameters in\n"
-          "bfloat16, or in 8 bits an element, in blocks of 256, rounded without bias\n"
-          "(8bit: bfloat16 for embedding tables, 8bit-all: 8 bits for them, too);\n"
-          "auto: --memory-limit may take 8bit"),
+          "bfloat16, or in 8 bits an element. 8bit keeps that of embedding tables in bfloat16,\n"
+          "8bit-all in 8 bits, too. All are rounded without bias. auto: --memory-limit may take 8bit"),
       llvm::cl::value_desc("f32|bf16|8bit|8bit-all|auto"), llvm::cl::init("f32"), llvm::cl::cat(compile)};
   SwitchFlag grad_norm{
       "grad-norm", llvm::cl::cat(compile),

@@ -141,8 +141,8 @@ llvm::Error UpdateAppender::Update(ValueId parameter, ValueId gradient, ValueId 
   return llvm::Error::success();
 }
 
-// Small tensors keep their state in float32. Rows of a table that is looked up differ too much to share the largest
-// number of a block (the paper keeps such tables in float32), unless that is asked for. In bfloat16 nothing is shared.
+// Small tensors keep their state in float32. In 8 bits a block's numbers share one scale, for which the rows of a table
+// that is looked up differ much (docs/optimizers.md). So tables have bfloat16, unless 8 bits are asked for.
 StateFormat UpdateAppender::FormatOf(ValueId parameter) const {
   constexpr int64_t kLeast = 4096;
   if (builder_.type(parameter).Elements().At(1) < kLeast) return StateFormat::kFloat32;

@@ -215,10 +215,10 @@ void RegisterCpuUpdateRows(KernelRegistry& registry) {
   registry.Add("UpdateRows", {"cpu.update_rows", OfProgram});
   for (const QuantizedRule& rule : QuantizedRules()) {
     if (rule.makes_direction) continue;
-    registry.Add(std::string(rule.op) + "Rows", {"cpu." + std::string(rule.name) + "_rows",
-                                                 [op = rule.op](const KernelSite& site, std::string* why) {
-                                                   return OfQuantized(op, site, why);
-                                                 }});
+    const auto create = [op = rule.op](const KernelSite& site, std::string* why) {
+      return OfQuantized(op, site, why);
+    };
+    registry.Add(rule.RowsOp(), {"cpu." + rule.RowsName(), create});
   }
 }
 

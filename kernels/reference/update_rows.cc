@@ -68,8 +68,7 @@ void RegisterReferenceUpdateRows(KernelRegistry& registry) {
   Add(registry, "UpdateRows", "reference.update_rows", whole.For("Fused").front());
   for (const QuantizedRule& rule : QuantizedRules())
     if (!rule.makes_direction)
-      Add(registry, std::string(rule.op) + "Rows", "reference." + std::string(rule.name) + "_rows",
-          whole.For(std::string(rule.op)).front());
+      Add(registry, rule.RowsOp(), "reference." + rule.RowsName(), whole.For(std::string(rule.op)).front());
 }
 
 }  // namespace act

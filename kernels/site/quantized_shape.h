@@ -21,6 +21,9 @@ struct QuantizedRule {
   size_t scalars, states;
   bool makes_direction;  // and leaves the parameter
 
+  // The operator that does the same by rows of a table (runtime/plan/row_update.h). A direction is never made by rows.
+  std::string RowsOp() const { return std::string(op) + "Rows"; }
+  std::string RowsName() const { return std::string(name) + "_rows"; }
   size_t clip() const { return scalars + 1; }
   size_t parameter() const { return scalars + 2; }
   // State i, or its codes, after which its maxima follow.

@@ -68,24 +68,20 @@ ImportResult Lookup(const Table& t, bool tied = false, bool is_output = false) {
   return testing_step::ModelOf(std::move(graph));
 }
 
-// --optimizer-state=f32, 8bit and 8bit-all.
-enum class TableState : uint8_t { kFloat32, kBFloat16, k8Bit };
-constexpr TableState kTableStates[] = {TableState::kFloat32, TableState::kBFloat16, TableState::k8Bit};
-DType TypeOf(TableState state) {
-  return state == TableState::kFloat32    ? DType::kFloat32
-         : state == TableState::kBFloat16 ? DType::kBFloat16
-                                          : DType::kUint8;
-}
-std::string NameOf(TableState state) {
-  return state == TableState::kFloat32 ? "f32" : state == TableState::kBFloat16 ? "bf16" : "8 bits";
+// What a table has with --optimizer-state=f32, 8bit and 8bit-all.
+constexpr StateFormat kTableStates[] = {StateFormat::kFloat32, StateFormat::kBFloat16, StateFormat::k8Bit};
+DType TypeOf(StateFormat state) {
+  return state == StateFormat::kFloat32    ? DType::kFloat32
+         : state == StateFormat::kBFloat16 ? DType::kBFloat16
+                                           : DType::kUint8;
 }
 
-// Moments of tables are in bfloat16 where others have 8 bits, unless all are to have them.
-CompileOptions Options(const std::string& optimizer, bool by_rows, TableState state = TableState::kFloat32) {
+CompileOptions Options(const std::string& optimizer, bool by_rows,
+                       StateFormat state = StateFormat::kFloat32) {
   CompileOptions options = testing_step::Checked("L0", optimizer);
   options.batch = kBatch;
-  if (state != TableState::kFloat32) options.state = StateFormat::k8Bit;
-  options.quantize_tables = state == TableState::k8Bit;
+  if (state != StateFormat::kFloat32) options.state = StateFormat::k8Bit;
+  options.quantize_tables = state == StateFormat::k8Bit;
   options.update_by_rows = by_rows;
   return options;
 }
@@ -192,13 +188,14 @@ void ExpectSameSteps(const Table& t, TableRun& whole, TableRun& rows, const std:
 
 TEST(UpdateRows, GiveTheBytesOfAWholeGradient) {
   for (const char* optimizer : {"sgd", "onnx-momentum", "adam", "adamw", "ort-adamw", "onnx-adam", "adagrad"})
-    for (const TableState state : kTableStates)
+    for (const StateFormat state : kTableStates)
       for (const Table& t : kTables) {
         const bool first = &t == kTables.data();
-        if ((state != TableState::kFloat32 && FindUpdateRule(optimizer)->quantized.empty()) ||
+        if ((state != StateFormat::kFloat32 && FindUpdateRule(optimizer)->quantized.empty()) ||
             (!first && optimizer != std::string("sgd") && optimizer != std::string("adamw")))
           continue;
-        const std::string where = std::string(optimizer) + ", " + NameOf(state) + ", " + ToString(t.dims);
+        const std::string where =
+            std::string(optimizer) + ", " + std::string(ToString(TypeOf(state))) + ", " + ToString(t.dims);
         for (const int threads : first ? std::vector<int>{1, 2} : std::vector<int>{2}) {
           TableRun whole(Lookup(t), Options(optimizer, false, state), testing_step::CpuKernels(), threads);
           TableRun rows(Lookup(t), Options(optimizer, true, state), testing_step::CpuKernels(), threads);
@@ -229,7 +226,7 @@ TEST(UpdateRows, SparseOnesGiveTheBytesOfAWholeGradient) {
 // The plain loops make the gradient whole, so their kernels agree with each other to the bit, too.
 TEST(UpdateRows, ReferenceKernelsGiveTheBytesOfAWholeGradient) {
   const Table t = kTables[0];
-  for (const TableState state : kTableStates) {
+  for (const StateFormat state : kTableStates) {
     TableRun whole(Lookup(t), Options("adamw", false, state), testing_step::ReferenceKernels(), 1);
     TableRun rows(Lookup(t), Options("adamw", true, state), testing_step::ReferenceKernels(), 1);
     ASSERT_EQ(rows.ByRows(), 1u);
@@ -237,7 +234,7 @@ TEST(UpdateRows, ReferenceKernelsGiveTheBytesOfAWholeGradient) {
       ASSERT_EQ(whole.Step(t, kBatch, step, 9), "");
       ASSERT_EQ(rows.Step(t, kBatch, step, 9), "");
     }
-    ExpectSameBytes(whole.Kept(), rows.Kept(), NameOf(state));
+    ExpectSameBytes(whole.Kept(), rows.Kept(), std::string(ToString(TypeOf(state))));
   }
 }
 
@@ -279,7 +276,7 @@ TEST(UpdateRows, LeaveGradientsThatAreReadOtherwise) {
 // An index outside the table changes nothing, and is told as for a whole gradient.
 TEST(UpdateRows, RefuseAnIndexOutsideTheTable) {
   const Table t = kTables[0];
-  for (const TableState state : kTableStates) {
+  for (const StateFormat state : kTableStates) {
     TableRun rows(Lookup(t), Options("adamw", true, state), testing_step::CpuKernels(), 2);
     ASSERT_EQ(rows.ByRows(), 1u);
     const std::vector<Node>& nodes = rows.plan.train.graph.nodes;
