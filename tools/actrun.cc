@@ -235,6 +235,7 @@ llvm::Error Run(const RunFlags& f, const Plan& plan, const Hyperparameters& hype
       .executor = executor.get(),
       .result = &result,
       .profile = CollectProfile(executor->BoundTrainGraphs()),
+      .profiled = f.profile,
       .device = device.name(),
       .threads = threads,
       .seed = position.seed,

@@ -44,6 +44,20 @@ llvm::json::Value KernelsJson(const KernelTuner* tuner) {
                             {"file", tuner->path()}};
 }
 
+// The nodes, most expensive first. Null without --profile.
+llvm::json::Value ProfileJson(const RunReport& report) {
+  if (!report.profiled) return nullptr;
+  const double steps = std::max<double>(1, static_cast<double>(report.result->losses.size()));
+  llvm::json::Array nodes;
+  for (const ProfileRow& row : report.profile.nodes)
+    nodes.push_back(llvm::json::Object{{"node", row.what},
+                                       {"kernel", row.kernel},
+                                       {"library", row.library},
+                                       {"seconds", row.seconds / steps},
+                                       {"bytes", row.bytes / steps}});
+  return nodes;
+}
+
 // The section "Adaptation".
 std::string DescribeAdaptations(const RunReport& report) {
   int64_t moves = 0;
@@ -206,6 +220,7 @@ std::string RunReportJson(const RunReport& report) {
       {"input_seconds", llvm::json::Array(result.input_seconds)},
       {"samples_per_second", SamplesPerSecond(report)},
       {"library_share", LibraryShare(report)},
+      {"profile", ProfileJson(report)},
       {"interrupted", result.interrupted},
       {"adapt_every", report.adapt_every},
       {"adaptation_bytes", report.adaptation_bytes},

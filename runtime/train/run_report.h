@@ -19,6 +19,7 @@ struct RunReport {
   const Executor* executor = nullptr;
   const TrainResult* result = nullptr;
   Profile profile;
+  bool profiled = false;  // --profile: the times of nodes are part of the report
   std::string device;
   int threads = 1;
   uint64_t seed = 0;

@@ -27,8 +27,8 @@ void BoxMuller(uint32_t a, uint32_t b, float deviation, float* out) {
 template <class F>
 HostTensor Draw(const std::string& name, const TensorType& type, uint64_t seed, const F& four) {
   const int64_t count = type.Elements().fixed;
-  const auto data = std::make_shared<std::vector<float>>(static_cast<size_t>(count));
-  float* out = data->data();
+  const auto data = std::make_shared_for_overwrite<float[]>(static_cast<size_t>(count));
+  float* out = data.get();
   const uint64_t hash = Fnv1a(name) ^ seed;
   const auto key0 = static_cast<uint32_t>(hash), key1 = static_cast<uint32_t>(hash >> 32);
 #pragma omp parallel for schedule(static)
