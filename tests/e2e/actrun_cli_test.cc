@@ -10,6 +10,7 @@
 #include "tests/e2e/refusal.h"
 #include "tests/e2e/tensors.h"
 #include "tests/paths.h"
+#include "tests/take.h"
 
 namespace act::e2e {
 namespace {
@@ -239,6 +240,26 @@ TEST_F(Actrun, NamesTheSavedActivationThatIsNotFinite) {
   const size_t at = outcome.err.find("step 0: saved activation '");
   EXPECT_NE(at, std::string::npos) << Describe(command, outcome);
   EXPECT_EQ(outcome.err.find("saved activation", at + 30), std::string::npos) << Describe(command, outcome);
+}
+
+TEST_F(Actrun, WritesTheTimesOfNodesWhereTheyAreAskedFor) {
+  const std::string file = scratch_ / "run.json";
+  ExpectDone(Command({"--report-json=" + file}));
+  EXPECT_TRUE(Take(ReadJson(file)).get("profile")->getAsNull());
+  ExpectDone(Command({"--report-json=" + file, "--profile"}));
+  const llvm::json::Object report = Take(ReadJson(file));
+  const llvm::json::Array* profile = report.getArray("profile");
+  ASSERT_NE(profile, nullptr);
+  double longest = std::numeric_limits<double>::infinity(), convolutions = 0;
+  for (const llvm::json::Value& row : *profile) {
+    const llvm::json::Object& node = *row.getAsObject();
+    EXPECT_LE(*node.getNumber("seconds"), longest);
+    longest = *node.getNumber("seconds");
+    EXPECT_GT(*node.getNumber("bytes"), 0);
+    EXPECT_FALSE(node.getString("kernel")->empty());
+    convolutions += node.getString("node")->starts_with("Conv ");
+  }
+  EXPECT_EQ(convolutions, 2);
 }
 
 TEST_F(Actrun, SeedDecidesTheNoiseAndNothingElseDoes) {

@@ -42,6 +42,8 @@ TEST_F(NpyTest, WhatIsWrittenIsRead) {
   ASSERT_TRUE(static_cast<bool>(file)) << llvm::toString(file.takeError());
   EXPECT_EQ(ToString(file->view()), "i64[3,2]");
   EXPECT_EQ(std::memcmp(file->view().data, numbers, sizeof numbers), 0);
+  // NumPy's format wants it, and files are mapped at the start of a page.
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(file->view().data) % 64, 0u);
 }
 
 TEST_F(NpyTest, ReadsWhatNumPyWrites) {
