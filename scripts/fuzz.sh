@@ -28,8 +28,14 @@ failed=0
 for name in "${names[@]}"; do
   echo "== $name, $seconds s"
   mkdir -p "$build/corpus/$name" "$build/crashes/$name"
+  log=$build/$name.log
   "$build/bin/${name}_fuzz" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=1048576 \
     -print_final_stats=1 -artifact_prefix="$build/crashes/$name/" "$build/corpus/$name" \
-    "tests/fuzz/corpus/$name" || failed=1
+    "tests/fuzz/corpus/$name" 2>&1 | tee "$log" || failed=1
+  # Edges are branches between blocks of code, of the target and all that is linked into it.
+  inputs=$(sed -n 's/^stat::number_of_executed_units: //p' "$log")
+  reached=$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$log" | tail -1)
+  all=$(sed -n 's/^INFO: Loaded .* (\([0-9]*\) inline 8-bit counters).*/\1/p' "$log" | head -1)
+  echo "== $name: ${inputs:-?} inputs, ${reached:-?} of ${all:-?} edges"
 done
 exit $failed

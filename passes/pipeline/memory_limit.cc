@@ -33,12 +33,21 @@ RankedStep Settled(RankedStep step, StepPeak& peak) {
   return step;
 }
 
-// "Conv block1.conv 12 MiB, ...": the makers and bytes of the largest tensors that live at the peak.
+// "Conv block1.conv". A loop's name joins those of its nodes: "Fused block1.bn and 2 more".
+std::string NameIn(const Node& node) {
+  std::string name = node.op + " " + node.name;
+  if (node.program.Empty()) return name;
+  const auto others = std::count(node.name.begin(), node.name.end(), '+');
+  name.resize(std::min(name.size(), name.find('+')));
+  return others == 0 ? name : name + " and " + std::to_string(others) + " more";
+}
+
+// "12 MiB of Conv block1.conv, ...": the makers and bytes of the largest tensors that live at the peak.
 std::string LargestTensors(const StepGraph& step, const StepLayout& at) {
   std::map<StorageId, std::string> names;
   for (const Node& node : step.graph.nodes)
     for (const ValueId v : node.outputs)
-      names.try_emplace(step.storage_of[static_cast<size_t>(v)], node.op + " " + node.name);
+      names.try_emplace(step.storage_of[static_cast<size_t>(v)], NameIn(node));
   for (size_t v = 0; v < step.storage_of.size(); ++v)
     names.try_emplace(step.storage_of[v], step.graph.values[v].name);
   std::vector<std::pair<int64_t, std::string>> live;
@@ -350,8 +359,8 @@ llvm::Error RankedSteps::Infeasible(int64_t limit) {
   }
   return MakeError("--memory-limit",
                    "no step fits " + FormatSize(limit) + " at batch " + batch + "; the least peak is " +
-                       FormatSize(least.step.peak_bytes) + " (" + least.step.Name() + "), at " + node.op +
-                       " " + node.name + ", where the largest are " + LargestTensors(step, at),
+                       FormatSize(least.step.peak_bytes) + " (" + least.step.Name() + "), at " +
+                       NameIn(node) + ", where the largest are " + LargestTensors(step, at),
                    hint + OtherChoices(least, limit));
 }
 

@@ -307,6 +307,18 @@ TEST(MemoryLimit, WhatCannotFitIsExplained) {
     EXPECT_NE(error.find(words), std::string::npos) << error;
 }
 
+// A loop's name joins those of its nodes, of which an error needs one.
+TEST(MemoryLimit, LoopsHaveShortNamesWhereNothingFits) {
+  const ImportResult model = small_networks::Network(0).Build();
+  const MemoryLayout layout = Take(LayOut(Take(Compile(model, AtBatch())), kBatch));
+  llvm::Expected<StepChoice> none =
+      RankedSteps(model, AtBatch()).Choose(layout.persistent_bytes + layout.arena_bytes / 20);
+  ASSERT_FALSE(none);
+  const std::string error = testing_step::Text(none.takeError());
+  EXPECT_NE(error.find(" of Fused conv.grad.sum and 2 more,"), std::string::npos) << error;
+  EXPECT_EQ(error.find('+'), std::string::npos) << error;
+}
+
 // The batch that the hint names does fit.
 TEST(MemoryLimit, TheBatchThatIsNamedFits) {
   const ImportResult model = small_networks::Network(2).Build();
