@@ -299,39 +299,41 @@ llvm::Expected<RankedSteps::Compiled> RankedSteps::LeastStep() {
   return compiled;
 }
 
-// What the flags that are not given would make of the least step: each alone, and on a CPU both if neither is enough.
+// What the flags that are not given would make of the least step: each alone, and the last two together if neither is
+// enough and both are better than one.
 std::string RankedSteps::OtherChoices(const Compiled& least, int64_t limit) {
   const bool state =
       !choices_.quantized_state && options_.state == StateFormat::kFloat32 && HasSmallState(options_);
   const bool types = !choices_.bfloat16 && options_.compute == Compute::kFloat32;
   const bool host = choices_.host_limit == 0 && options_.target == TargetKind::kCuda;
   std::string text;
-  bool fits = false;
-  const auto attempt = [&](const std::string& flags, const RankedStep& step) {
+  int64_t least_peak = least.step.peak_bytes;
+  const auto attempt = [&](const std::string& flags, const RankedStep& step, int64_t above) {
     llvm::Expected<Compiled> compiled = CompileStep(step);
     if (!compiled) return llvm::consumeError(compiled.takeError());
     const RankedStep other = compiled->WithPeak();
     const int64_t peak = other.peak_bytes;
-    if (peak >= least.step.peak_bytes) return;
-    fits |= peak <= limit;
+    if (peak >= above) return;
+    least_peak = std::min(least_peak, peak);
     text += "; with " + flags + (step.host_limit > 0 ? std::to_string(other.host_bytes) : "") +
             " there is a step of " + FormatSize(peak) + (peak <= limit ? ", which fits" : "");
   };
-  const auto attempt_types = [&](const char* flags, bool quantized, bool bfloat16) {
+  const auto attempt_types = [&](const char* flags, bool quantized, bool bfloat16, int64_t above) {
     RankedStep step = steps_[static_cast<size_t>(least.step.rank)];
     step.quantized_state |= quantized;
     step.bfloat16 |= bfloat16;
     step.reruns = least.step.reruns;
-    attempt(flags, step);
+    attempt(flags, step, above);
   };
   if (host) {
     RankedStep step = least.step;
     step.host_limit = std::numeric_limits<int64_t>::max();
-    attempt("--host-limit=", step);
+    attempt("--host-limit=", step, least.step.peak_bytes);
   }
-  if (state) attempt_types("--optimizer-state=auto", true, false);
-  if (types) attempt_types("--compute=auto", false, true);
-  if (state && types && !fits) attempt_types("both", true, true);
+  if (state) attempt_types("--optimizer-state=auto", true, false, least.step.peak_bytes);
+  if (types) attempt_types("--compute=auto", false, true, least.step.peak_bytes);
+  if (state && types && least_peak > limit)
+    attempt_types("--optimizer-state=auto and --compute=auto", true, true, least_peak);
   return text;
 }
 

@@ -305,6 +305,9 @@ TEST(MemoryLimit, WhatCannotFitIsExplained) {
   const std::string error = refusal(layout.persistent_bytes + layout.arena_bytes / 10);
   for (const char* words : {"the least peak is", "at batch 64", "where the largest are", "a batch of "})
     EXPECT_NE(error.find(words), std::string::npos) << error;
+  // Its state is too small for 8 bits, so that both flags together are no better than one.
+  EXPECT_NE(error.find("with --compute=auto there is a step of"), std::string::npos) << error;
+  EXPECT_EQ(error.find("and --compute=auto"), std::string::npos) << error;
 }
 
 // A loop's name joins those of its nodes, of which an error needs one.
