@@ -8,6 +8,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
+#include "runtime/base/json.h"
 #include "runtime/train/run_page.h"
 #include "runtime/train/run_report.h"
 
@@ -26,18 +27,18 @@ llvm::json::Object Header(const RunFlags& f, const RunWatch::Facts& facts) {
   return llvm::json::Object{{"format", kLogFormat},
                             {"version", ACT_VERSION},
                             {"time", UnixTime()},
-                            {"plan", llvm::json::fixUTF8(f.plan)},
+                            {"plan", JsonText(f.plan)},
                             {"fingerprint", llvm::utohexstr(FingerprintOf(plan), /*LowerCase=*/true)},
-                            {"model", llvm::json::fixUTF8(plan.model_name)},
+                            {"model", JsonText(plan.model_name)},
                             {"level", plan.level},
                             {"compute", ToString(plan.compute)},
                             {"optimizer", OptimizerJson(plan.optimizer, facts.hyper)},
-                            {"lr_schedule", llvm::json::fixUTF8(f.lr_schedule)},
-                            {"warmup", llvm::json::fixUTF8(f.warmup)},
+                            {"lr_schedule", JsonText(f.lr_schedule)},
+                            {"warmup", JsonText(f.warmup)},
                             {"clip_norm", plan.clip_norm},
                             {"batch", facts.executor.layout().batch},
                             {"accumulate", plan.accumulate},
-                            {"device", llvm::json::fixUTF8(facts.device)},
+                            {"device", JsonText(facts.device)},
                             {"threads", facts.threads},
                             {"seed", facts.start.seed},
                             {"epoch", static_cast<int64_t>(facts.start.epoch)},
@@ -119,8 +120,7 @@ void RunWatch::AddTo(std::vector<RunFollower*>& followers) const {
 void RunWatch::End(const std::string& why, const std::string& text, uint64_t step) {
   end_ = text;
   if (!log_) return;
-  log_->Event("end", step,
-              llvm::json::Object{{"why", why}, {"text", llvm::json::fixUTF8(text)}, {"time", UnixTime()}});
+  log_->Event("end", step, llvm::json::Object{{"why", why}, {"text", JsonText(text)}, {"time", UnixTime()}});
   if (log_->lost() > 0)
     llvm::errs() << "actrun: warning: " << log_->lost() << " lines of the log could not be written\n";
 }

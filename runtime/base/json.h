@@ -20,4 +20,7 @@ llvm::Expected<llvm::json::Value> ParseJson(llvm::StringRef text);
 // the language says no result.
 std::optional<int64_t> IntegerOf(const llvm::json::Value& value);
 
+// A text as JSON's: names of files, nodes and plans may have any bytes, and JSON is UTF-8.
+inline llvm::json::Value JsonText(llvm::StringRef text) { return llvm::json::fixUTF8(text); }
+
 }  // namespace act

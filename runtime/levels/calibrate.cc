@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "runtime/base/error.h"
+#include "runtime/base/json.h"
 #include "runtime/base/size.h"
 #include "runtime/levels/allocate_codecs.h"
 
@@ -63,13 +64,13 @@ std::string CalibrationJson(const Plan& before, const Calibration& calibration) 
   llvm::json::Array edges;
   for (size_t e = 0; e < before.edges.size(); ++e) {
     if (calibration.measured[e] == 0) continue;
-    edges.push_back(llvm::json::Object{{"name", before.edges[e].name},
+    edges.push_back(llvm::json::Object{{"name", JsonText(before.edges[e].name)},
                                        {"variance", calibration.measured[e]},
-                                       {"form_before", before.edges[e].form},
-                                       {"form", calibration.plan.edges[e].form}});
+                                       {"form_before", JsonText(before.edges[e].form)},
+                                       {"form", JsonText(calibration.plan.edges[e].form)}});
   }
-  llvm::json::Object json{{"model", before.model_name},
-                          {"level", before.level},
+  llvm::json::Object json{{"model", JsonText(before.model_name)},
+                          {"level", JsonText(before.level)},
                           {"batch", calibration.batch},
                           {"bytes_before", calibration.bytes_before},
                           {"bytes", calibration.bytes_after},

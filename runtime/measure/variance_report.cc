@@ -6,6 +6,7 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include "runtime/base/json.h"
 #include "runtime/base/size.h"
 #include "runtime/measure/gradient_variance.h"
 
@@ -125,8 +126,8 @@ std::string GradientVarianceJson(const Plan& plan, const GradientVariance& resul
   llvm::json::Array edges, rerun;
   for (const EdgeVariance& edge : result.edges) {
     const SavedEdge& saved = plan.edges[edge.edge];
-    llvm::json::Object json{{"name", saved.name},
-                            {"form", saved.form},
+    llvm::json::Object json{{"name", JsonText(saved.name)},
+                            {"form", JsonText(saved.form)},
                             {"bits", saved.bits},
                             {"bytes", saved.bytes.At(result.batch)}};
     AddEstimate(json, edge.estimate);
@@ -138,8 +139,8 @@ std::string GradientVarianceJson(const Plan& plan, const GradientVariance& resul
     saved_bytes += saved.bytes.At(result.batch);
     uncompressed += saved.bytes_uncompressed.At(result.batch);
   }
-  llvm::json::Object json{{"model", plan.model_name},
-                          {"level", plan.level},
+  llvm::json::Object json{{"model", JsonText(plan.model_name)},
+                          {"level", JsonText(plan.level)},
                           {"batch", result.batch},
                           {"seed", seed},
                           {"mini_batches", result.batches},

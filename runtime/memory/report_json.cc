@@ -2,20 +2,18 @@
 #include <llvm/Support/JSON.h>
 #include <llvm/Support/raw_ostream.h>
 
+#include "runtime/base/json.h"
 #include "runtime/memory/report.h"
 
 namespace act {
 namespace {
 
-// Names come from files, and JSON is UTF-8.
-llvm::json::Value Text(const std::string& name) { return llvm::json::fixUTF8(name); }
-
 llvm::json::Object ToJson(const ReportEdge& edge) {
   llvm::json::Array consumers;
-  for (const std::string& consumer : edge.consumers) consumers.push_back(Text(consumer));
-  return llvm::json::Object{{"name", Text(edge.name)}, {"consumers", std::move(consumers)},
-                            {"form", Text(edge.form)}, {"bits", edge.bits},
-                            {"bytes", edge.bytes},     {"bytes_uncompressed", edge.bytes_uncompressed}};
+  for (const std::string& consumer : edge.consumers) consumers.push_back(JsonText(consumer));
+  return llvm::json::Object{{"name", JsonText(edge.name)}, {"consumers", std::move(consumers)},
+                            {"form", JsonText(edge.form)}, {"bits", edge.bits},
+                            {"bytes", edge.bytes},         {"bytes_uncompressed", edge.bytes_uncompressed}};
 }
 
 }  // namespace
@@ -27,13 +25,13 @@ std::string ReportJson(const MemoryReport& report) {
   llvm::json::Array edges, timeline;
   for (const ReportEdge& edge : report.edges) edges.push_back(ToJson(edge));
   for (size_t t = 0; t < report.ops.size(); ++t)
-    timeline.push_back(llvm::json::Array{Text(report.ops[t]), train.timeline[t]});
+    timeline.push_back(llvm::json::Array{JsonText(report.ops[t]), train.timeline[t]});
   llvm::json::Object max_batch;
   for (const BatchThatFits& fit : report.max_batch) max_batch[fit.card] = fit.batch;
 
   llvm::json::Object json{
-      {"model", Text(report.model)},
-      {"level", Text(report.level)},
+      {"model", JsonText(report.model)},
+      {"level", JsonText(report.level)},
       {"compute", ToString(report.compute)},
       {"batch", report.batch},
       {"target", ToString(report.layout.target)},
@@ -50,7 +48,8 @@ std::string ReportJson(const MemoryReport& report) {
       {"workspace_bytes", at_peak(MemoryCategory::kWorkspace)},
       {"saved_bytes", report.saved_bytes},
       {"saved_bytes_uncompressed", report.saved_bytes_uncompressed},
-      {"peak_op", report.ops.empty() ? Text("") : Text(report.ops[static_cast<size_t>(train.peak_node)])},
+      {"peak_op",
+       report.ops.empty() ? JsonText("") : JsonText(report.ops[static_cast<size_t>(train.peak_node)])},
       {"edges", std::move(edges)},
       {"timeline", std::move(timeline)},
       {"max_batch", std::move(max_batch)},

@@ -16,6 +16,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
+#include "runtime/base/json.h"
 #include "runtime/train/run_log_file.h"
 
 namespace act {
@@ -121,7 +122,8 @@ llvm::Error RunLog::AfterEvaluation(const Executor& /*executor*/, const TrainPos
 }
 
 llvm::Error RunLog::AfterNotFinite(uint64_t step, const NotFinite& found) {
-  Event("not_finite", step, llvm::json::Object{{"name", found.name}, {"text", found.text}});
+  Event("not_finite", step,
+        llvm::json::Object{{"name", JsonText(found.name)}, {"text", JsonText(found.text)}});
   return llvm::Error::success();
 }
 
@@ -147,7 +149,7 @@ void RunLog::Event(const std::string& kind, uint64_t step, const llvm::json::Obj
   llvm::raw_string_ostream out(text);
   llvm::json::OStream json(out);
   json.objectBegin();
-  json.attribute("kind", llvm::json::fixUTF8(kind));
+  json.attribute("kind", JsonText(kind));
   json.attribute("step", static_cast<int64_t>(step));
   std::map<std::string, const llvm::json::Value*> sorted;
   for (const auto& [key, value] : more) sorted[key.str()] = &value;

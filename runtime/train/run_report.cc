@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <numeric>
 
+#include "runtime/base/json.h"
 #include "runtime/base/size.h"
 
 namespace act {
@@ -41,7 +42,7 @@ llvm::json::Value KernelsJson(const KernelTuner* tuner) {
   return llvm::json::Object{{"timed", summary.timed},
                             {"from_file", summary.from_file},
                             {"differ", summary.differ},
-                            {"file", tuner->path()}};
+                            {"file", JsonText(tuner->path())}};
 }
 
 // The nodes, most expensive first. Null without --profile.
@@ -50,7 +51,7 @@ llvm::json::Value ProfileJson(const RunReport& report) {
   const double steps = std::max<double>(1, static_cast<double>(report.result->losses.size()));
   llvm::json::Array nodes;
   for (const ProfileRow& row : report.profile.nodes)
-    nodes.push_back(llvm::json::Object{{"node", row.what},
+    nodes.push_back(llvm::json::Object{{"node", JsonText(row.what)},
                                        {"kernel", row.kernel},
                                        {"library", row.library},
                                        {"seconds", row.seconds / steps},
@@ -191,8 +192,8 @@ std::string RunReportJson(const RunReport& report) {
                                              {"seconds", a.seconds}});
   }
   llvm::json::Value json = llvm::json::Object{
-      {"model", plan.model_name},
-      {"level", plan.level},
+      {"model", JsonText(plan.model_name)},
+      {"level", JsonText(plan.level)},
       {"compute", ToString(plan.compute)},
       {"batch", layout.batch},
       {"accumulate", plan.accumulate},

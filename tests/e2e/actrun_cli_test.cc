@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <limits>
 
 #include "tests/e2e/golden_case.h"
@@ -260,6 +261,15 @@ TEST_F(Actrun, WritesTheTimesOfNodesWhereTheyAreAskedFor) {
     convolutions += node.getString("node")->starts_with("Conv ");
   }
   EXPECT_EQ(convolutions, 2);
+}
+
+// A report is valid JSON whatever bytes a file's name has. (Where assertions are on, LLVM ends the process otherwise.)
+TEST_F(Actrun, NamesInAReportAreUtf8) {
+  const std::string model = scratch_ / "net\xff.onnx", report = scratch_ / "run.json";
+  std::filesystem::copy_file(Golden("model.onnx"), model);
+  ExpectDone({ToolPath("actc"), model, "-o", plan(), "--report=none"});
+  ExpectDone(Command({"--report-json=" + report}));
+  EXPECT_TRUE(Take(ReadJson(report)).getString("model")->starts_with("net"));
 }
 
 TEST_F(Actrun, SeedDecidesTheNoiseAndNothingElseDoes) {
