@@ -61,7 +61,8 @@ llvm::json::Value NumberOrNull(std::optional<double> number) {
 
 }  // namespace
 
-llvm::Expected<std::unique_ptr<RunLog>> RunLog::Open(const std::string& path, llvm::json::Object header,
+llvm::Expected<std::unique_ptr<RunLog>> RunLog::Open(const std::string& path,
+                                                     const llvm::json::Object& header,
                                                      const TrainPosition& start, const Executor* measured) {
   struct stat status = {};
   const bool exists = stat(path.c_str(), &status) == 0, regular = !exists || S_ISREG(status.st_mode);
@@ -75,7 +76,7 @@ llvm::Expected<std::unique_ptr<RunLog>> RunLog::Open(const std::string& path, ll
   if (file < 0) return Failed(path);
   std::unique_ptr<RunLog> log(new RunLog(path, file, regular ? keep : -1, measured));
   if (regular && ftruncate(file, keep) != 0) return Failed(path);
-  log->Event("header", start.step, std::move(header));
+  log->Event("header", start.step, header);
   return log;
 }
 

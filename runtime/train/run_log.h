@@ -24,7 +24,8 @@ class RunLog : public RunFollower {
   // removes the steps and events after `start`: those are about to be repeated. `header` is the first line;
   // fingerprint and seed in it tell whether the run is the same. `measured` (may be null) has the peak. Errors: a file
   // that cannot be written, or is no log, or is that of another run.
-  static llvm::Expected<std::unique_ptr<RunLog>> Open(const std::string& path, llvm::json::Object header,
+  static llvm::Expected<std::unique_ptr<RunLog>> Open(const std::string& path,
+                                                      const llvm::json::Object& header,
                                                       const TrainPosition& start, const Executor* measured);
   ~RunLog() override;
   RunLog(const RunLog&) = delete;

@@ -68,8 +68,8 @@ class RunLogTest : public ::testing::Test {
     return lines;
   }
   void Append(const std::string& text) { std::ofstream(path_, std::ios::app) << text; }
-  std::string OpenError(const TrainPosition& start, Object header) {
-    return Text(RunLog::Open(path_, std::move(header), start, nullptr).takeError());
+  std::string OpenError(const TrainPosition& start, const Object& header) {
+    return Text(RunLog::Open(path_, header, start, nullptr).takeError());
   }
 
   Plan plan_ = toy::ToyPlan();
