@@ -30,7 +30,7 @@ llvm::json::Object Header(const RunFlags& f, const RunWatch::Facts& facts) {
                             {"plan", JsonText(f.plan)},
                             {"fingerprint", llvm::utohexstr(FingerprintOf(plan), /*LowerCase=*/true)},
                             {"model", JsonText(plan.model_name)},
-                            {"level", plan.level},
+                            {"level", JsonText(plan.level)},
                             {"compute", ToString(plan.compute)},
                             {"optimizer", OptimizerJson(plan.optimizer, facts.hyper)},
                             {"lr_schedule", JsonText(f.lr_schedule)},

@@ -201,6 +201,15 @@ TEST_F(Actc, ChoosesTheStepThatFitsTheMemoryThereIs) {
   }
 }
 
+TEST_F(Actc, NamesTheFlagsThatWouldHelpAloneAndTogether) {
+  const std::string error = ExpectRefused({ToolPath("actc"), GoldenFolder() + "/vgg_bn/model.onnx",
+                                           "--optimizer=adamw", "--memory-limit=100KiB", "--batch=256"},
+                                          {"alone take"});
+  for (const char* flags : {"; with --optimizer-state=auto there is", "; with --compute=auto there is",
+                            "; with --optimizer-state=auto and --compute=auto there is"})
+    EXPECT_NE(error.find(flags), std::string::npos) << error;
+}
+
 TEST_F(Actc, ExplainsWhatAChoiceBoughtAndWhatIsMadeTwice) {
   const std::string model = GoldenFolder() + "/resnet_bottleneck/model.onnx";
   const auto with = [&](std::vector<std::string> flags) {
