@@ -31,6 +31,13 @@ if(NOT ACT_HIGHWAY)
   act_missing("Highway" "apt-get install libhwy-dev")
 endif()
 
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  find_path(ACT_XBYAK_INCLUDE xbyak/xbyak.h)
+  if(NOT ACT_XBYAK_INCLUDE)
+    act_missing("Xbyak" "apt-get install libxbyak-dev")
+  endif()
+endif()
+
 find_library(ACT_MIMALLOC mimalloc)
 if(NOT ACT_MIMALLOC)
   act_missing("mimalloc" "apt-get install libmimalloc-dev")

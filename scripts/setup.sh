@@ -30,6 +30,7 @@ fi
 packages=(g++ cmake ninja-build ccache git python3 unzip ca-certificates libzstd-dev zlib1g-dev libhwy-dev
   libprotobuf-dev protobuf-compiler libflatbuffers-dev flatbuffers-compiler libgtest-dev libbenchmark-dev
   libonnx-testdata libboost-context-dev libmimalloc-dev)
+[ "$(dpkg --print-architecture)" != amd64 ] || packages+=(libxbyak-dev)
 missing=()
 for package in "${packages[@]}"; do
   installed "$package" || missing+=("$package")

@@ -4,9 +4,13 @@
 
 #include <cstddef>
 
+#include "kernels/cpu/fused_tile.h"
 #include "kernels/math/convert.h"
 
 namespace act {
+
+// Elements by which a walk over tiles asks for bfloat16 ahead: two tiles, as many bytes as one of floats.
+inline constexpr size_t kBFloat16Ahead = 2 * kTileElements;
 
 // `ahead`: elements by which bfloat16 memory is asked for before its turn. The requests stand between
 // the vectors, and not in one run: only so does the arithmetic go on while they are under way.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "kernels/cpu/compiled_run.h"
 #include "kernels/cpu/fused_loop.h"
 #include "kernels/cpu/fused_run.h"
 
@@ -40,8 +41,11 @@ class FusedKernel final : public Kernel {
   int64_t WorkspaceBytes() const override { return loop_.workspace_bytes; }
 
   std::string Describe() const override {
-    return std::to_string(loop_.steps.size()) + " steps a tile, " + std::to_string(loop_.once.size()) +
-           " once, " + std::to_string(threads_) + (threads_ == 1 ? " thread" : " threads");
+    size_t compiled = 0;
+    for (const CompiledRun& run : loop_.runs) compiled += run.last - run.first;
+    return std::to_string(loop_.steps.size()) + " steps a tile, " + std::to_string(compiled) +
+           " of them compiled, " + std::to_string(loop_.once.size()) + " once, " + std::to_string(threads_) +
+           (threads_ == 1 ? " thread" : " threads");
   }
 
  private:
@@ -50,16 +54,21 @@ class FusedKernel final : public Kernel {
   int threads_ = 1;
 };
 
-std::unique_ptr<Kernel> CreateFused(const KernelSite& site, std::string* why) {
+}  // namespace
+
+std::unique_ptr<Kernel> CreateFused(const KernelSite& site, bool in_runs, std::string* why) {
   const std::optional<FusedShape> shape = FusedShapeOf(site, why);
   if (!shape) return nullptr;
   std::optional<FusedLoop> loop = MakeFusedLoop(site, *shape, why);
   if (!loop) return nullptr;
+  if (in_runs) loop->runs = CompileRuns(site, *loop);
   return std::make_unique<FusedKernel>(std::move(*loop), PluginCodecsOf(site.node->program), site.threads);
 }
 
-}  // namespace
-
-void RegisterFusedKernels(KernelRegistry& registry) { registry.Add("Fused", {"fused", CreateFused}); }
+void RegisterFusedKernels(KernelRegistry& registry) {
+  registry.Add("Fused", {"fused", [](const KernelSite& site, std::string* why) {
+                           return CreateFused(site, /*in_runs=*/true, why);
+                         }});
+}
 
 }  // namespace act

@@ -31,6 +31,7 @@ class Builder {
     AddInputSteps();
     for (const LoopInstr& i : optimized.instrs) AddInstr(i);
     AddOutputs();
+    EncodeLast();
     DropUnusedReads(loop_);
     ReadLate(loop_);
     FindDirectStores(site_, loop_);
@@ -248,6 +249,14 @@ class Builder {
       at = maker == loop_.steps.end() ? loop_.steps.begin() : maker + 1;
     }
     loop_.steps.insert(at, step);
+  }
+
+  // An encode would cut the steps that run as one pass. The tile that it reads is the loop's own memory, which no store
+  // overwrites.
+  void EncodeLast() {
+    std::stable_partition(loop_.steps.begin(), loop_.steps.end(), [this](const Step& step) {
+      return step.kind != StepKind::kEncode || reg(step.reg).place != Place::kBuffer;
+    });
   }
 
   void AddSum(int32_t output) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "kernels/cpu/fused_tile.h"
+#include "kernels/cpu/run_code.h"
 #include "kernels/loops/operands.h"
 #include "kernels/site/fused_shape.h"
 #include "runtime/executor/kernel.h"
@@ -85,6 +86,23 @@ struct SumOutput {
   int64_t workspace = 0;  // byte offset of parts x columns double-precision partial sums
 };
 
+inline constexpr size_t kMostRunStreams = 64;
+
+// What a compiled run reads or writes, as addresses of a tile's first element.
+struct RunStream {
+  // A register, a bfloat16 operand, a result, or a sum of this number.
+  enum Kind : uint8_t { kRegister, kOperand, kResult, kSum } kind = kRegister;
+  int32_t number = -1;
+  bool operator==(const RunStream&) const = default;
+};
+
+// Steps first .. last - 1 as one pass (compiled_run.h).
+struct CompiledRun {
+  size_t first = 0, last = 0;
+  std::vector<RunStream> streams;
+  std::shared_ptr<const RunCode> code;
+};
+
 struct FusedLoop {
   FusedShape shape;
   int64_t walk_samples =
@@ -102,6 +120,7 @@ struct FusedLoop {
   int32_t first_constant = 0;
   std::vector<Step> once;            // scalars and columns
   std::vector<Step> steps;           // of each tile
+  std::vector<CompiledRun> runs;     // of these
   std::vector<ReadPattern> reads;    // per operand of the node; empty except for kRead
   std::vector<CodedTensor> inputs;   // per operand
   std::vector<CodedTensor> outputs;  // per result

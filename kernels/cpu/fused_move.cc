@@ -15,13 +15,10 @@ double* PartialSums(const KernelArgs& args, const SumOutput& sum, int64_t part) 
   return (args.workspace.data + sum.workspace).as<double>() + part * sum.columns;
 }
 
-// Elements by which bfloat16 tensors are asked for ahead: two tiles, as many bytes as one of floats.
-constexpr size_t kAhead = 2 * kTileElements;
-
 // Elements that follow each other in memory, as floats.
 void ReadRun(DType dtype, const std::byte* from, int64_t count, float* x) {
   if (dtype == DType::kBFloat16)
-    return WidenTile(static_cast<size_t>(count), reinterpret_cast<const BFloat16*>(from), x, kAhead);
+    return WidenTile(static_cast<size_t>(count), reinterpret_cast<const BFloat16*>(from), x, kBFloat16Ahead);
   ReadAsFloat(dtype, from, 1, count, x);
 }
 
@@ -80,7 +77,7 @@ void TileWalker::Store(const Step& step, int64_t offset, int64_t count) const {
   const float* x = at_[step.reg];
   if (static_cast<const void*>(x) == to) return;
   if (view.dtype == DType::kBFloat16)
-    RoundTile(static_cast<size_t>(count), x, reinterpret_cast<BFloat16*>(to), kAhead);
+    RoundTile(static_cast<size_t>(count), x, reinterpret_cast<BFloat16*>(to), kBFloat16Ahead);
   else
     WriteFromFloat(view.dtype, x, count, to);
 }

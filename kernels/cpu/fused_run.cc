@@ -93,7 +93,39 @@ void TileWalker::Run(int64_t first, int64_t last, int64_t part) {
 
 void TileWalker::RunTile(const TilePlace& place) {
   PlaceTile(place);
-  for (const Step& step : loop_.steps) RunStep(step, place);
+  size_t i = 0;
+  for (const CompiledRun& run : loop_.runs) {
+    for (; i < run.first; ++i) RunStep(loop_.steps[i], place);
+    RunCompiled(run, place);
+    i = run.last;
+  }
+  for (; i < loop_.steps.size(); ++i) RunStep(loop_.steps[i], place);
+}
+
+void TileWalker::RunCompiled(const CompiledRun& run, const TilePlace& place) const {
+  const int64_t offset = place.sample * place.elements + place.first;
+  const auto in = [offset](const TensorView& view) {
+    return view.as<const std::byte>() + offset * ByteSize(view.dtype);
+  };
+  const void* streams[kMostRunStreams];
+  for (size_t s = 0; s < run.streams.size(); ++s) {
+    const auto number = static_cast<size_t>(run.streams[s].number);
+    switch (run.streams[s].kind) {
+      case RunStream::kRegister:
+        streams[s] = at_[number];
+        break;
+      case RunStream::kOperand:
+        streams[s] = in(args_.inputs[number]);
+        break;
+      case RunStream::kResult:
+        streams[s] = in(args_.outputs[number]);
+        break;
+      case RunStream::kSum:
+        streams[s] = scratch_ + loop_.sums[number].scratch + offset % loop_.sums[number].columns;
+        break;
+    }
+  }
+  (*run.code)(streams, static_cast<size_t>(place.count));
 }
 
 void TileWalker::PlaceTile(const TilePlace& place) {

@@ -25,6 +25,7 @@ class TileWalker {
   void RunTile(const TilePlace& place);
   void PlaceTile(const TilePlace& place);
   void RunStep(const Step& step, const TilePlace& place);
+  void RunCompiled(const CompiledRun& run, const TilePlace& place) const;
   void Apply(const Step& step, int64_t count) const;
   void ReadRow(int32_t input, int64_t first_row, int64_t rows, float* x) const;
   void StoreRow(const Step& step, int64_t first_row, int64_t rows) const;

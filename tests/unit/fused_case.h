@@ -59,7 +59,8 @@ class FusedCase {
     node_.program = std::move(program);
   }
 
-  // Runs the kernel of that name ("fused", "reference.fused"); throws where it refuses.
+  // Runs the kernel of that name ("fused", "reference.fused"), or "fused" without compiled runs ("steps"). Throws where
+  // it refuses.
   void Run(const std::string& kernel, int threads = 1) {
     Prepare(kernel, threads);
     Repeat();
@@ -75,6 +76,11 @@ class FusedCase {
       if (entry.name != name) continue;
       kernel_ = entry.create(site, &why);
       if (!kernel_) throw std::runtime_error(name + " refuses: " + why);
+    }
+    if (name == "steps") {
+      std::string why;
+      kernel_ = CreateFused(site, /*in_runs=*/false, &why);
+      if (!kernel_) throw std::runtime_error("steps refuses: " + why);
     }
     workspace_ = GuardedBytes(kernel_->WorkspaceBytes());
   }

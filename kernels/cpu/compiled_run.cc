@@ -1,0 +1,168 @@
+#include "kernels/cpu/compiled_run.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include "kernels/cpu/instructions.h"
+
+namespace act {
+namespace {
+
+// A step alone gains nothing.
+constexpr size_t kFewestSteps = 2;
+
+bool Makes(const Step& step) { return step.kind < StepKind::kStore; }
+std::array<int32_t, 4> Read(const Step& step) {
+  return {step.a, step.b, step.c, Makes(step) ? -1 : step.reg};
+}
+
+class Compiler {
+ public:
+  Compiler(const KernelSite& site, const FusedLoop& loop) : site_(site), loop_(loop) {}
+
+  std::vector<CompiledRun> Compile() {
+    std::vector<CompiledRun> runs;
+    for (size_t first = 0; first < loop_.steps.size();) {
+      size_t last = first;
+      while (last < loop_.steps.size() && CanBeIn(loop_.steps[last])) ++last;
+      std::optional<CompiledRun> run;
+      // Fewer steps need fewer registers.
+      for (; last - first >= kFewestSteps && !run; --last) run = Of(first, last);
+      first = run ? run->last : std::max(last, first) + 1;
+      if (run) runs.push_back(*std::move(run));
+    }
+    return runs;
+  }
+
+ private:
+  const LoopRegister& reg(int32_t r) const { return loop_.registers[static_cast<size_t>(r)]; }
+
+  bool CanBeIn(const Step& step) const {
+    const auto reads = Read(step);
+    const auto by_element = [this](int32_t r) {
+      return r < 0 || reg(r).place != Place::kRow || loop_.one_row;
+    };
+    if (!std::all_of(reads.begin(), reads.end(), by_element)) return false;
+    const auto tensor = static_cast<size_t>(step.tensor);
+    switch (step.kind) {
+      case StepKind::kApply:
+        return reg(step.reg).place == Place::kBuffer && HasRunCode(step.instr);
+      case StepKind::kRead: {
+        const ReadPattern& pattern = loop_.reads[tensor];
+        return site_.inputs[tensor].dtype == DType::kBFloat16 && pattern.extents.size() == 1 &&
+               pattern.strides.back() == 1;
+      }
+      case StepKind::kStore: {
+        const DType type = site_.outputs[tensor].dtype;
+        return type == DType::kBFloat16 || type == DType::kFloat32;
+      }
+      case StepKind::kSum:
+        return SumOf(step).scratch >= 0;
+      default:
+        return false;
+    }
+  }
+
+  const SumOutput& SumOf(const Step& step) const {
+    return *std::find_if(loop_.sums.begin(), loop_.sums.end(),
+                         [&](const SumOutput& sum) { return sum.output == step.tensor; });
+  }
+
+  // Whether a step outside of [first, last) reads the register.
+  bool IsReadOutside(int32_t r, size_t first, size_t last) const {
+    for (size_t i = 0; i < loop_.steps.size(); ++i) {
+      if (first <= i && i < last) continue;
+      const auto reads = Read(loop_.steps[i]);
+      if (std::find(reads.begin(), reads.end(), r) != reads.end()) return true;
+    }
+    return false;
+  }
+
+  std::optional<CompiledRun> Of(size_t first, size_t last) {
+    CompiledRun run{.first = first, .last = last, .streams = {}, .code = nullptr};
+    std::vector<RunInstr> instrs;
+    std::vector<StreamType> types;
+    std::map<int32_t, int32_t> value_of;  // of registers
+    int32_t values = 0;
+    const auto stream = [&](RunStream of, StreamType type) {
+      const auto known = std::find(run.streams.begin(), run.streams.end(), of);
+      if (known != run.streams.end()) return static_cast<int32_t>(known - run.streams.begin());
+      run.streams.push_back(of);
+      types.push_back(type);
+      return static_cast<int32_t>(types.size()) - 1;
+    };
+    const auto in_memory = [&](int32_t r) {
+      const Place place = reg(r).place;
+      const bool splat = place == Place::kScalar || place == Place::kRow;
+      return stream({RunStream::kRegister, r}, splat ? StreamType::kSplat : StreamType::kFloat);
+    };
+    const auto value = [&](int32_t r) {
+      if (r < 0) return -1;
+      const auto [known, fresh] = value_of.try_emplace(r, values);
+      if (fresh) {
+        instrs.push_back({.op = RunOp::kLoad, .to = values++, .stream = in_memory(r)});
+      }
+      return known->second;
+    };
+    const auto element_type = [](DType type) {
+      return type == DType::kBFloat16 ? StreamType::kBFloat16 : StreamType::kFloat;
+    };
+    for (size_t i = first; i < last; ++i) {
+      const Step& step = loop_.steps[i];
+      RunInstr instr{.op = RunOp::kApply, .instr = step.instr};
+      const auto made = [&] {
+        instr.to = values++;
+        value_of[step.reg] = instr.to;
+        instrs.push_back(instr);
+        if (IsReadOutside(step.reg, first, last))
+          instrs.push_back({.op = RunOp::kStore, .a = instr.to, .stream = in_memory(step.reg)});
+      };
+      switch (step.kind) {
+        case StepKind::kRead:
+          instr.op = RunOp::kLoad;
+          instr.stream = stream({RunStream::kOperand, step.tensor}, StreamType::kBFloat16);
+          made();
+          break;
+        case StepKind::kApply:
+          instr.a = value(step.a);
+          instr.b = value(step.b);
+          instr.c = value(step.c);
+          made();
+          break;
+        case StepKind::kStore:
+          instr.op = RunOp::kStore;
+          instr.a = value(step.reg);
+          instr.stream = stream({RunStream::kResult, step.tensor},
+                                element_type(site_.outputs[static_cast<size_t>(step.tensor)].dtype));
+          instrs.push_back(instr);
+          break;
+        default:  // kSum
+          instr.op = step.a < 0 ? RunOp::kSum : RunOp::kSumMul;
+          instr.a = value(step.reg);
+          instr.b = value(step.a);
+          instr.stream = stream({RunStream::kSum, static_cast<int32_t>(&SumOf(step) - loop_.sums.data())},
+                                StreamType::kFloat);
+          instrs.push_back(instr);
+      }
+    }
+    if (types.size() > kMostRunStreams) return std::nullopt;
+    run.code = RunCode::Make(instrs, types);
+    if (!run.code) return std::nullopt;
+    return run;
+  }
+
+  const KernelSite& site_;
+  const FusedLoop& loop_;
+};
+
+}  // namespace
+
+bool CompilesRuns() { return HasIsa(dnnl::cpu_isa::avx512_core); }
+
+std::vector<CompiledRun> CompileRuns(const KernelSite& site, const FusedLoop& loop) {
+  return CompilesRuns() ? Compiler(site, loop).Compile() : std::vector<CompiledRun>();
+}
+
+}  // namespace act

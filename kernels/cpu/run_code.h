@@ -1,0 +1,49 @@
+// Machine code for a run of steps (compiled_run.h), made with Xbyak.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kernels/cpu/fused_tile.h"
+
+namespace act {
+
+// What a run reads or writes in memory: consecutive elements, or one that stands for all.
+enum class StreamType : uint8_t { kFloat, kBFloat16, kSplat };
+
+enum class RunOp : uint8_t {
+  kLoad,    // to = stream
+  kApply,   // to = instr(a, b, c)
+  kStore,   // stream = a
+  kSum,     // stream += a
+  kSumMul,  // stream += a * b
+};
+
+// An instruction of a run. Values are numbered from 0; each is made once.
+struct RunInstr {
+  RunOp op = RunOp::kLoad;
+  TileInstr instr = {};
+  int32_t to = -1, a = -1, b = -1, c = -1;  // values
+  int32_t stream = -1;
+};
+
+// Whether kApply may have it.
+bool HasRunCode(TileInstr instr);
+
+class RunCode {
+ public:
+  // Nullptr if values do not fit the registers, or the system gives no memory for code.
+  static std::shared_ptr<const RunCode> Make(const std::vector<RunInstr>& instrs,
+                                             const std::vector<StreamType>& streams);
+  virtual ~RunCode() = default;
+  // Elements 0 .. count - 1 of streams that begin at these addresses. An element of a stream may be written only by an
+  // instruction that comes after all that read it.
+  void operator()(const void* const* streams, size_t count) const { run_(streams, count); }
+
+ protected:
+  void (*run_)(const void* const* streams, size_t count) = nullptr;
+};
+
+}  // namespace act
