@@ -5,8 +5,6 @@
 #include <map>
 #include <utility>
 
-#include "kernels/cpu/instructions.h"
-
 namespace act {
 namespace {
 
@@ -20,7 +18,7 @@ std::array<int32_t, 4> Read(const Step& step) {
 
 class Compiler {
  public:
-  Compiler(const KernelSite& site, const FusedLoop& loop) : site_(site), loop_(loop) {}
+  Compiler(RunIsa isa, const KernelSite& site, const FusedLoop& loop) : isa_(isa), site_(site), loop_(loop) {}
 
   std::vector<CompiledRun> Compile() {
     std::vector<CompiledRun> runs;
@@ -139,7 +137,7 @@ class Compiler {
           instrs.push_back(instr);
           break;
         default:  // kSum
-          instr.op = step.a < 0 ? RunOp::kSum : RunOp::kSumMul;
+          instr.op = RunOp::kSum;
           instr.a = value(step.reg);
           instr.b = value(step.a);
           instr.stream = stream({RunStream::kSum, static_cast<int32_t>(&SumOf(step) - loop_.sums.data())},
@@ -148,21 +146,20 @@ class Compiler {
       }
     }
     if (types.size() > kMostRunStreams) return std::nullopt;
-    run.code = RunCode::Make(instrs, types);
+    run.code = RunCode::Make(isa_, instrs, types);
     if (!run.code) return std::nullopt;
     return run;
   }
 
+  const RunIsa isa_;
   const KernelSite& site_;
   const FusedLoop& loop_;
 };
 
 }  // namespace
 
-bool CompilesRuns() { return HasIsa(dnnl::cpu_isa::avx512_core); }
-
-std::vector<CompiledRun> CompileRuns(const KernelSite& site, const FusedLoop& loop) {
-  return CompilesRuns() ? Compiler(site, loop).Compile() : std::vector<CompiledRun>();
+std::vector<CompiledRun> CompileRuns(RunIsa isa, const KernelSite& site, const FusedLoop& loop) {
+  return isa == RunIsa::kNone ? std::vector<CompiledRun>() : Compiler(isa, site, loop).Compile();
 }
 
 }  // namespace act

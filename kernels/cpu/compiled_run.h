@@ -9,11 +9,8 @@
 
 namespace act {
 
-// Whether this processor, and the limit (instructions.h), have what compiled runs need: AVX-512.
-bool CompilesRuns();
-
 // The runs of the loop's steps, in order: neighbours that do arithmetic, read or store whole tensors in float32 or
-// bfloat16, or add to sums. Nothing where the processor or the system does not allow it. `site` is that of the loop.
-std::vector<CompiledRun> CompileRuns(const KernelSite& site, const FusedLoop& loop);
+// bfloat16, or add to sums. None if isa is kNone. `site` is that of the loop.
+std::vector<CompiledRun> CompileRuns(RunIsa isa, const KernelSite& site, const FusedLoop& loop);
 
 }  // namespace act

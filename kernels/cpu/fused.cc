@@ -56,18 +56,18 @@ class FusedKernel final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> CreateFused(const KernelSite& site, bool in_runs, std::string* why) {
+std::unique_ptr<Kernel> CreateFused(const KernelSite& site, RunIsa isa, std::string* why) {
   const std::optional<FusedShape> shape = FusedShapeOf(site, why);
   if (!shape) return nullptr;
   std::optional<FusedLoop> loop = MakeFusedLoop(site, *shape, why);
   if (!loop) return nullptr;
-  if (in_runs) loop->runs = CompileRuns(site, *loop);
+  loop->runs = CompileRuns(isa, site, *loop);
   return std::make_unique<FusedKernel>(std::move(*loop), PluginCodecsOf(site.node->program), site.threads);
 }
 
 void RegisterFusedKernels(KernelRegistry& registry) {
   registry.Add("Fused", {"fused", [](const KernelSite& site, std::string* why) {
-                           return CreateFused(site, /*in_runs=*/true, why);
+                           return CreateFused(site, BestRunIsa(), why);
                          }});
 }
 

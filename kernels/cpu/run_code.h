@@ -14,11 +14,10 @@ namespace act {
 enum class StreamType : uint8_t { kFloat, kBFloat16, kSplat };
 
 enum class RunOp : uint8_t {
-  kLoad,    // to = stream
-  kApply,   // to = instr(a, b, c)
-  kStore,   // stream = a
-  kSum,     // stream += a
-  kSumMul,  // stream += a * b
+  kLoad,   // to = stream
+  kApply,  // to = instr(a, b, c)
+  kStore,  // stream = a
+  kSum,    // stream += a, or a * b if there is b
 };
 
 // An instruction of a run. Values are numbered from 0; each is made once.
@@ -32,10 +31,16 @@ struct RunInstr {
 // Whether kApply may have it.
 bool HasRunCode(TileInstr instr);
 
+// The instructions that code may have.
+enum class RunIsa : uint8_t { kNone, kAvx2 /* and FMA */, kAvx512 };
+// The best of this processor, within the limit (instructions.h).
+RunIsa BestRunIsa();
+
 class RunCode {
  public:
-  // Nullptr if values do not fit the registers, or the system gives no memory for code.
-  static std::shared_ptr<const RunCode> Make(const std::vector<RunInstr>& instrs,
+  // For an instruction set that the processor has. Nullptr if values do not fit the registers, or the system gives no
+  // memory for code.
+  static std::shared_ptr<const RunCode> Make(RunIsa isa, const std::vector<RunInstr>& instrs,
                                              const std::vector<StreamType>& streams);
   virtual ~RunCode() = default;
   // Elements 0 .. count - 1 of streams that begin at these addresses. An element of a stream may be written only by an

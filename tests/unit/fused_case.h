@@ -59,10 +59,18 @@ class FusedCase {
     node_.program = std::move(program);
   }
 
-  // Runs the kernel of that name ("fused", "reference.fused"), or "fused" without compiled runs ("steps"). Throws where
-  // it refuses.
+  // Runs the kernel of that name ("fused", "reference.fused"); throws where it refuses.
   void Run(const std::string& kernel, int threads = 1) {
     Prepare(kernel, threads);
+    Repeat();
+  }
+
+  // Runs "fused" with compiled runs of these instructions.
+  void Run(RunIsa isa, int threads) {
+    std::string why = "no reason given";
+    kernel_ = CreateFused(Site(threads), isa, &why);
+    if (!kernel_) throw std::runtime_error("fused refuses: " + why);
+    workspace_ = GuardedBytes(kernel_->WorkspaceBytes());
     Repeat();
   }
 
@@ -76,11 +84,6 @@ class FusedCase {
       if (entry.name != name) continue;
       kernel_ = entry.create(site, &why);
       if (!kernel_) throw std::runtime_error(name + " refuses: " + why);
-    }
-    if (name == "steps") {
-      std::string why;
-      kernel_ = CreateFused(site, /*in_runs=*/false, &why);
-      if (!kernel_) throw std::runtime_error("steps refuses: " + why);
     }
     workspace_ = GuardedBytes(kernel_->WorkspaceBytes());
   }

@@ -1,0 +1,184 @@
+// The code of runs (run_code.h) with AVX2 and FMA.
+#if defined(__x86_64__)
+#include "kernels/cpu/run_generator.h"
+
+namespace act {
+namespace {
+
+using Xbyak::Xmm;
+using Xbyak::Ymm;
+
+class Avx2 final : public RunGenerator {
+ public:
+  Avx2(const std::vector<RunInstr>& instrs, const std::vector<StreamType>& streams)
+      : RunGenerator(instrs, streams, kLanes, kValues) {}
+
+ private:
+  static constexpr int kLanes = 8, kValues = 14, kTemp = 14;
+  const Ymm temp_{kTemp}, mask_{15};
+
+  // One by one.
+  void Rest() override {
+    Xbyak::Label next;
+    L(next);
+    Vector(0, true);
+    inc(element_);
+    cmp(element_, count_);
+    jb(next, T_NEAR);
+  }
+
+  void After() override {
+    align(32);
+    Words(zero_, 0, kLanes);
+    Words(sign_, 0x80000000, kLanes);
+    Words(magnitude_, 0x7FFFFFFF, kLanes);
+    Words(one_, 0x3F800000, kLanes);
+    Words(odd_bit_, 1, kLanes);
+    Words(below_half_, 0x7FFF, kLanes);
+    Words(nan_, 0x7FC00000, kLanes);
+  }
+
+  void Load(int to, size_t stream, int v, bool in_part) override {
+    const Xbyak::Address at = At(stream, v);
+    switch (type(stream)) {
+      case StreamType::kFloat:
+        return in_part ? vmovss(Xmm(to), at) : vmovups(Ymm(to), at);
+      case StreamType::kSplat:
+        return vbroadcastss(Ymm(to), at);
+      case StreamType::kBFloat16:
+        if (in_part) {
+          vpxor(Xmm(to), Xmm(to), Xmm(to));
+          vpinsrw(Xmm(to), Xmm(to), at, 0);
+        } else {
+          vpmovzxwd(Ymm(to), at);
+        }
+        return vpslld(Ymm(to), Ymm(to), 16);
+    }
+  }
+
+  void Store(int from, size_t stream, int v, bool in_part) override {
+    const bool rounds = type(stream) == StreamType::kBFloat16;
+    if (rounds) Round(Ymm(from));
+    const Xbyak::Address at = At(stream, v);
+    if (rounds)
+      in_part ? vpextrw(at, Xmm(kTemp), 0) : vmovdqu(at, Xmm(kTemp));
+    else
+      in_part ? vmovss(at, Xmm(from)) : vmovups(at, Ymm(from));
+  }
+
+  void Sum(int a, int b, size_t stream, int v, bool in_part) override {
+    Load(kTemp, stream, v, in_part);
+    b < 0 ? vaddps(temp_, temp_, Ymm(a)) : vfmadd231ps(temp_, Ymm(a), Ymm(b));
+    Store(kTemp, stream, v, in_part);
+  }
+
+  // The lower half of temp_ = the numbers in bfloat16, to nearest even.
+  void Round(const Ymm& from) {
+    vpsrld(temp_, from, 16);
+    vpand(temp_, temp_, ptr[rip + odd_bit_]);
+    vpaddd(temp_, temp_, from);
+    vpaddd(temp_, temp_, ptr[rip + below_half_]);
+    vcmpps(mask_, from, from, kIsUnordered);
+    vblendvps(temp_, temp_, ptr[rip + nan_], mask_);
+    vpsrld(temp_, temp_, 16);
+    vpackusdw(temp_, temp_, temp_);
+    vpermq(temp_, temp_, 0x08);  // the lower quarters of both halves
+  }
+
+  void Apply(TileInstr instr, int to_number, int a_number, int b_number, int c_number) override {
+    const Ymm to(to_number), a(std::max(a_number, 0)), b(std::max(b_number, 0)), c(std::max(c_number, 0));
+    switch (instr.op) {
+      case TileOp::kCopy:
+        return vmovaps(to, a);
+      case TileOp::kMulSub:
+        vmovaps(to, c);
+        vfmsub231ps(to, a, b);
+        return Clip(instr, to);
+      case TileOp::kNegMulAdd:
+        vmovaps(to, c);
+        vfnmadd231ps(to, a, b);
+        return Clip(instr, to);
+      case TileOp::kSided:
+        return Sided(to, a, b, c);
+      case TileOp::kSidedAbs:
+        vandps(temp_, a, ptr[rip + magnitude_]);
+        return Sided(to, temp_, b, c);
+      default:
+        break;
+    }
+    switch (static_cast<Opcode>(instr.op)) {
+      case Opcode::kAdd:
+        vaddps(to, a, b);
+        return Clip(instr, to);
+      case Opcode::kSub:
+        vsubps(to, a, b);
+        return Clip(instr, to);
+      case Opcode::kMul:
+        vmulps(to, a, b);
+        return Clip(instr, to);
+      case Opcode::kFma:
+        vmovaps(to, c);
+        vfmadd231ps(to, a, b);
+        return Clip(instr, to);
+      case Opcode::kDiv:
+        return vdivps(to, a, b);
+      case Opcode::kMax:
+        return Extreme(to, a, b, kIsGreater);
+      case Opcode::kMin:
+        return Extreme(to, a, b, kIsLess);
+      case Opcode::kNeg:
+        return vxorps(to, a, ptr[rip + sign_]);
+      case Opcode::kAbs:
+        return vandps(to, a, ptr[rip + magnitude_]);
+      case Opcode::kSqrt:
+        return vsqrtps(to, a);
+      case Opcode::kFloor:
+        return vroundps(to, a, kFloorWithoutExceptions);
+      case Opcode::kGreater:
+        vcmpps(to, a, b, kIsGreater);
+        return vandps(to, to, ptr[rip + one_]);
+      case Opcode::kEqual:
+        vcmpps(to, a, b, kIsEqual);
+        return vandps(to, to, ptr[rip + one_]);
+      case Opcode::kSelect:
+        vcmpps(mask_, a, ptr[rip + zero_], kIsEqual);
+        return vblendvps(to, b, c, mask_);
+      default:
+        return;  // HasRunCode has refused it
+    }
+  }
+
+  // max(v, 0); a NaN stays NaN.
+  void Clip(TileInstr instr, const Ymm& v) {
+    if (!instr.relu) return;
+    vcmpps(mask_, v, ptr[rip + zero_], kIsNotLess);
+    vandps(v, v, mask_);
+  }
+  // a where it is NaN or `wins` over b, else b.
+  void Extreme(const Ymm& to, const Ymm& a, const Ymm& b, Predicate wins) {
+    vcmpps(mask_, a, a, kIsUnordered);
+    vcmpps(temp_, a, b, wins);
+    vorps(mask_, mask_, temp_);
+    vblendvps(to, b, a, mask_);
+  }
+  // max(v, least), negative where `side` is not above 0.
+  void Sided(const Ymm& to, const Ymm& v, const Ymm& side, const Ymm& least) {
+    vcmpps(mask_, v, least, kIsLess);
+    vblendvps(to, v, least, mask_);
+    vcmpps(mask_, side, ptr[rip + zero_], kIsNotGreater);
+    vandps(mask_, mask_, ptr[rip + sign_]);
+    vxorps(to, to, mask_);
+  }
+
+  Xbyak::Label zero_, sign_, magnitude_, one_, odd_bit_, below_half_, nan_;
+};
+
+}  // namespace
+
+std::shared_ptr<RunGenerator> Avx2Run(const std::vector<RunInstr>& instrs,
+                                      const std::vector<StreamType>& streams) {
+  return std::make_shared<Avx2>(instrs, streams);
+}
+
+}  // namespace act
+#endif

@@ -1,0 +1,137 @@
+#if defined(__x86_64__)
+#include "kernels/cpu/run_generator.h"
+
+#include <algorithm>
+
+#include "kernels/cpu/bfloat16_tile.h"
+
+namespace act {
+namespace {
+
+using Xbyak::Operand;
+
+constexpr int kLineElements = 64 / static_cast<int>(sizeof(BFloat16));
+
+// The registers of the streams' addresses. The first ones may be changed, the others belong to the caller. Streams
+// that get none fetch their address each time.
+constexpr int kHeld[] = {Operand::RDX, Operand::RCX, Operand::R8,  Operand::R9,  Operand::R10, Operand::RBX,
+                         Operand::RBP, Operand::R12, Operand::R13, Operand::R14, Operand::R15};
+constexpr size_t kFree = 5;
+
+}  // namespace
+
+RunGenerator::RunGenerator(const std::vector<RunInstr>& instrs, const std::vector<StreamType>& streams,
+                           int lanes, int values)
+    : CodeGenerator(Xbyak::DEFAULT_MAX_CODE_SIZE, Xbyak::AutoGrow),
+      instrs_(instrs),
+      streams_(streams),
+      lanes_(lanes),
+      values_(values) {
+  for (size_t i = 0; i < instrs_.size(); ++i)
+    for (const int32_t value : {instrs_[i].to, instrs_[i].a, instrs_[i].b, instrs_[i].c}) {
+      if (value < 0) continue;
+      last_.resize(std::max(last_.size(), static_cast<size_t>(value) + 1));
+      last_[static_cast<size_t>(value)] = i;
+    }
+  register_.resize(last_.size());
+}
+
+// void run(const void* const* streams, size_t count)
+bool RunGenerator::Generate() {
+  const size_t held = std::min(streams_.size(), std::size(kHeld));
+  for (size_t s = kFree; s < held; ++s) push(Xbyak::Reg64(kHeld[s]));
+  for (size_t s = 0; s < held; ++s) mov(Xbyak::Reg64(kHeld[s]), ptr[table_ + 8 * s]);
+  xor_(element_.cvt32(), element_.cvt32());
+  Xbyak::Label lines, vectors, rest, done;
+  L(lines);
+  lea(spare_, ptr[element_ + kLineElements]);
+  cmp(spare_, count_);
+  ja(vectors, T_NEAR);
+  AskAhead();
+  for (int v = 0; v < kLineElements / lanes_; ++v) Vector(v, false);
+  add(element_, kLineElements);
+  jmp(lines, T_NEAR);
+  L(vectors);
+  lea(spare_, ptr[element_ + lanes_]);
+  cmp(spare_, count_);
+  ja(rest, T_NEAR);
+  Vector(0, false);
+  add(element_, lanes_);
+  jmp(vectors, T_NEAR);
+  L(rest);
+  mov(spare_, count_);
+  sub(spare_, element_);
+  jz(done, T_NEAR);
+  Rest();
+  L(done);
+  for (size_t s = held; s-- > kFree;) pop(Xbyak::Reg64(kHeld[s]));
+  vzeroupper();
+  ret();
+  After();
+  if (!fits_) return false;
+  ready(PROTECT_RE);
+  run_ = getCode<void (*)(const void* const*, size_t)>();
+  return true;
+}
+
+// Prefetches a line of each bfloat16 tensor.
+void RunGenerator::AskAhead() {
+  for (size_t s = 0; s < streams_.size(); ++s)
+    if (type(s) == StreamType::kBFloat16)
+      prefetcht0(ptr[AddressOf(s) + element_ * 2 + static_cast<int>(kBFloat16Ahead * sizeof(BFloat16))]);
+}
+
+Xbyak::Reg64 RunGenerator::AddressOf(size_t stream) {
+  if (stream < std::size(kHeld)) return Xbyak::Reg64(kHeld[stream]);
+  mov(spare_, ptr[table_ + 8 * stream]);
+  return spare_;
+}
+
+Xbyak::Address RunGenerator::At(size_t stream, int v) {
+  const Xbyak::Reg64 base = AddressOf(stream);
+  if (type(stream) == StreamType::kSplat) return ptr[base];
+  if (type(stream) == StreamType::kBFloat16) return ptr[base + element_ * 2 + v * lanes_ * 2];
+  return ptr[base + element_ * 4 + v * lanes_ * 4];
+}
+
+void RunGenerator::Words(Xbyak::Label& label, uint32_t word, int times) {
+  L(label);
+  for (int i = 0; i < times; ++i) dd(word);
+}
+
+void RunGenerator::Vector(int v, bool in_part) {
+  free_.clear();
+  for (int r = values_; r-- > 0;) free_.push_back(r);
+  for (size_t i = 0; i < instrs_.size(); ++i) {
+    const RunInstr& instr = instrs_[i];
+    if (instr.to >= 0) {
+      fits_ = fits_ && !free_.empty();
+      if (!fits_) return;
+      register_[static_cast<size_t>(instr.to)] = free_.back();
+      free_.pop_back();
+    }
+    Instruction(instr, v, in_part);
+    std::vector<int32_t> ended{instr.to, instr.a, instr.b, instr.c};
+    std::sort(ended.begin(), ended.end());
+    ended.erase(std::unique(ended.begin(), ended.end()), ended.end());
+    for (const int32_t value : ended)
+      if (value >= 0 && last_[static_cast<size_t>(value)] == i) free_.push_back(Of(value));
+  }
+}
+
+void RunGenerator::Instruction(const RunInstr& i, int v, bool in_part) {
+  const auto stream = static_cast<size_t>(i.stream);
+  switch (i.op) {
+    case RunOp::kLoad:
+      return Load(Of(i.to), stream, v, in_part);
+    case RunOp::kApply:
+      return Apply(i.instr, Of(i.to), Of(i.a), Of(i.b), Of(i.c));
+    case RunOp::kStore:
+      return Store(Of(i.a), stream, v, in_part);
+    case RunOp::kSum:
+      return Sum(Of(i.a), Of(i.b), stream, v, in_part);
+  }
+}
+
+}  // namespace act
+#endif

@@ -1,0 +1,80 @@
+// What the code of a run (run_code.h) is like on every instruction set: a function that walks over its streams, and
+// the registers of its values.
+#pragma once
+
+#include <xbyak/xbyak.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kernels/cpu/run_code.h"
+
+namespace act {
+
+// Predicates of vcmpps. The two that begin with kIsNot hold where an operand is NaN, the others do not.
+enum Predicate : uint8_t {
+  kIsEqual = 0,
+  kIsUnordered = 3,
+  kIsLess = 17,
+  kIsNotLess = 21,
+  kIsNotGreater = 26,
+  kIsGreater = 30
+};
+
+constexpr uint8_t kFloorWithoutExceptions = 9;  // of vroundps and vrndscaleps
+
+class RunGenerator : public RunCode, protected Xbyak::CodeGenerator {
+ public:
+  // Makes the function. False if values do not fit the registers. Throws what Xbyak throws.
+  bool Generate();
+
+ protected:
+  // Values have registers 0 .. values - 1, of `lanes` floats each.
+  RunGenerator(const std::vector<RunInstr>& instrs, const std::vector<StreamType>& streams, int lanes,
+               int values);
+
+  // Vector registers go by their numbers. `v`: which of a turn's vectors. in_part: as Rest() has it.
+  virtual void Load(int to, size_t stream, int v, bool in_part) = 0;
+  virtual void Store(int from, size_t stream, int v, bool in_part) = 0;
+  // As ApplyTile, to the bit.
+  virtual void Apply(TileInstr instr, int to, int a, int b, int c) = 0;
+  // stream += a, or a * b.
+  virtual void Sum(int a, int b, size_t stream, int v, bool in_part) = 0;
+  // The elements that do not fill a vector. spare_ has their number, which is not 0.
+  virtual void Rest() = 0;
+  // What stands after the function.
+  virtual void After() = 0;
+
+  // All instructions, on one vector or part of one.
+  void Vector(int v, bool in_part);
+  // Of vector `v` of those that this turn works on. It may change spare_.
+  Xbyak::Address At(size_t stream, int v);
+  StreamType type(size_t stream) const { return streams_[stream]; }
+  // Four bytes `times` times.
+  void Words(Xbyak::Label& label, uint32_t word, int times);
+
+  const Xbyak::Reg64 table_ = rdi, count_ = rsi, element_ = rax, spare_ = r11;
+
+ private:
+  Xbyak::Reg64 AddressOf(size_t stream);
+  void AskAhead();
+  void Instruction(const RunInstr& instr, int v, bool in_part);
+  int Of(int32_t value) const { return value < 0 ? -1 : register_[static_cast<size_t>(value)]; }
+
+  const std::vector<RunInstr>& instrs_;
+  const std::vector<StreamType>& streams_;
+  const int lanes_, values_;
+  std::vector<size_t> last_;          // of each value: the instruction that uses it last
+  std::vector<int> register_, free_;  // of each value; those of no value
+  bool fits_ = true;
+};
+
+// The generators of instruction sets. Each may be made only where the processor has its instructions.
+std::shared_ptr<RunGenerator> Avx512Run(const std::vector<RunInstr>& instrs,
+                                        const std::vector<StreamType>& streams);
+std::shared_ptr<RunGenerator> Avx2Run(const std::vector<RunInstr>& instrs,
+                                      const std::vector<StreamType>& streams);
+
+}  // namespace act
