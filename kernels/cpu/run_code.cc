@@ -1,6 +1,9 @@
 #include "kernels/cpu/run_code.h"
 
 #include <exception>
+#include <map>
+#include <mutex>
+#include <utility>
 
 #include "kernels/cpu/instructions.h"
 #if defined(__x86_64__)
@@ -49,9 +52,11 @@ RunIsa BestRunIsa() {
   return RunIsa::kNone;
 }
 
-std::shared_ptr<const RunCode> RunCode::Make([[maybe_unused]] RunIsa isa,
-                                             [[maybe_unused]] const std::vector<RunInstr>& instrs,
-                                             [[maybe_unused]] const std::vector<StreamType>& streams) {
+namespace {
+
+std::shared_ptr<const RunCode> Generated([[maybe_unused]] RunIsa isa,
+                                         [[maybe_unused]] const std::vector<RunInstr>& instrs,
+                                         [[maybe_unused]] const std::vector<StreamType>& streams) {
 #if defined(__x86_64__)
   try {
     const auto code = isa == RunIsa::kAvx512 ? Avx512Run(instrs, streams) : Avx2Run(instrs, streams);
@@ -60,6 +65,26 @@ std::shared_ptr<const RunCode> RunCode::Make([[maybe_unused]] RunIsa isa,
   }
 #endif
   return nullptr;
+}
+
+}  // namespace
+
+// A network's layers are alike: ResNet-50's 311 runs at L0 are 18 different ones. Each takes pages of its own, of
+// which a process has not many.
+std::shared_ptr<const RunCode> RunCode::Make(RunIsa isa, const std::vector<RunInstr>& instrs,
+                                             const std::vector<StreamType>& streams) {
+  static std::mutex mutex;
+  static auto& known = *new std::map<std::vector<int32_t>, std::weak_ptr<const RunCode>>;
+  std::vector<int32_t> key{static_cast<int32_t>(isa), static_cast<int32_t>(streams.size())};
+  for (const StreamType type : streams) key.push_back(static_cast<int32_t>(type));
+  for (const RunInstr& i : instrs)
+    key.insert(key.end(), {static_cast<int32_t>(i.op), static_cast<int32_t>(i.instr.op),
+                           static_cast<int32_t>(i.instr.relu), i.to, i.a, i.b, i.c, i.stream});
+  const std::scoped_lock lock(mutex);
+  std::weak_ptr<const RunCode>& entry = known[std::move(key)];
+  std::shared_ptr<const RunCode> code = entry.lock();
+  if (!code) entry = code = Generated(isa, instrs, streams);
+  return code;
 }
 
 }  // namespace act

@@ -38,8 +38,8 @@ RunIsa BestRunIsa();
 
 class RunCode {
  public:
-  // For an instruction set that the processor has. Nullptr if values do not fit the registers, or the system gives no
-  // memory for code.
+  // For an instruction set that the processor has. Equal runs share their code, as long as one of them lives. Nullptr if
+  // values do not fit the registers, or the system gives no memory for code.
   static std::shared_ptr<const RunCode> Make(RunIsa isa, const std::vector<RunInstr>& instrs,
                                              const std::vector<StreamType>& streams);
   virtual ~RunCode() = default;

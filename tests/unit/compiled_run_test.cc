@@ -117,6 +117,17 @@ TEST_P(RunCodeTest, BFloat16IsReadAndRoundedAsByConvert) {
     }
 }
 
+TEST_P(RunCodeTest, EqualRunsShareTheirCode) {
+  const auto make = [](StreamType type) {
+    return RunCode::Make(
+        GetParam(), {{.op = RunOp::kLoad, .to = 0, .stream = 0}, {.op = RunOp::kStore, .a = 0, .stream = 1}},
+        {type, StreamType::kFloat});
+  };
+  const auto code = make(StreamType::kFloat);
+  EXPECT_EQ(make(StreamType::kFloat), code);
+  EXPECT_NE(make(StreamType::kBFloat16), code);
+}
+
 // More streams than registers for addresses, one value for all elements among them, and sums.
 TEST_P(RunCodeTest, ManyStreams) {
   constexpr int32_t kStreams = 30;
