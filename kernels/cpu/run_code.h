@@ -45,7 +45,14 @@ class RunCode {
   virtual ~RunCode() = default;
   // Elements 0 .. count - 1 of streams that begin at these addresses. An element of a stream may be written only by an
   // instruction that comes after all that read it.
-  void operator()(const void* const* streams, size_t count) const { run_(streams, count); }
+#if defined(__clang__)
+  __attribute__((
+      no_sanitize("function")))  // it would look for the type before the code, where nothing need be
+#endif
+  void
+  operator()(const void* const* streams, size_t count) const {
+    run_(streams, count);
+  }
 
  protected:
   void (*run_)(const void* const* streams, size_t count) = nullptr;
