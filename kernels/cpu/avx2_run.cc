@@ -85,90 +85,36 @@ class Avx2 final : public RunGenerator {
     vpermq(temp_, temp_, 0x08);  // the lower quarters of both halves
   }
 
-  void Apply(TileInstr instr, int to_number, int a_number, int b_number, int c_number) override {
-    const Ymm to(to_number), a(std::max(a_number, 0)), b(std::max(b_number, 0)), c(std::max(c_number, 0));
-    switch (instr.op) {
-      case TileOp::kCopy:
-        return vmovaps(to, a);
-      case TileOp::kMulSub:
-        vmovaps(to, c);
-        vfmsub231ps(to, a, b);
-        return Clip(instr, to);
-      case TileOp::kNegMulAdd:
-        vmovaps(to, c);
-        vfnmadd231ps(to, a, b);
-        return Clip(instr, to);
-      case TileOp::kSided:
-        return Sided(to, a, b, c);
-      case TileOp::kSidedAbs:
-        vandps(temp_, a, ptr[rip + magnitude_]);
-        return Sided(to, temp_, b, c);
-      default:
-        break;
-    }
-    switch (static_cast<Opcode>(instr.op)) {
-      case Opcode::kAdd:
-        vaddps(to, a, b);
-        return Clip(instr, to);
-      case Opcode::kSub:
-        vsubps(to, a, b);
-        return Clip(instr, to);
-      case Opcode::kMul:
-        vmulps(to, a, b);
-        return Clip(instr, to);
-      case Opcode::kFma:
-        vmovaps(to, c);
-        vfmadd231ps(to, a, b);
-        return Clip(instr, to);
-      case Opcode::kDiv:
-        return vdivps(to, a, b);
-      case Opcode::kMax:
-        return Extreme(to, a, b, kIsGreater);
-      case Opcode::kMin:
-        return Extreme(to, a, b, kIsLess);
-      case Opcode::kNeg:
-        return vxorps(to, a, ptr[rip + sign_]);
-      case Opcode::kAbs:
-        return vandps(to, a, ptr[rip + magnitude_]);
-      case Opcode::kSqrt:
-        return vsqrtps(to, a);
-      case Opcode::kFloor:
-        return vroundps(to, a, kFloorWithoutExceptions);
-      case Opcode::kGreater:
-        vcmpps(to, a, b, kIsGreater);
-        return vandps(to, to, ptr[rip + one_]);
-      case Opcode::kEqual:
-        vcmpps(to, a, b, kIsEqual);
-        return vandps(to, to, ptr[rip + one_]);
-      case Opcode::kSelect:
-        vcmpps(mask_, a, ptr[rip + zero_], kIsEqual);
-        return vblendvps(to, b, c, mask_);
-      default:
-        return;  // HasRunCode has refused it
-    }
+  void Clip(const Xmm& to) override {
+    vcmpps(mask_, to, ptr[rip + zero_], kIsNotLess);
+    vandps(to, to, mask_);
   }
-
-  // max(v, 0); a NaN stays NaN.
-  void Clip(TileInstr instr, const Ymm& v) {
-    if (!instr.relu) return;
-    vcmpps(mask_, v, ptr[rip + zero_], kIsNotLess);
-    vandps(v, v, mask_);
-  }
-  // a where it is NaN or `wins` over b, else b.
-  void Extreme(const Ymm& to, const Ymm& a, const Ymm& b, Predicate wins) {
+  void Extreme(const Xmm& to, const Xmm& a, const Xmm& b, Predicate wins) override {
     vcmpps(mask_, a, a, kIsUnordered);
     vcmpps(temp_, a, b, wins);
     vorps(mask_, mask_, temp_);
     vblendvps(to, b, a, mask_);
   }
-  // max(v, least), negative where `side` is not above 0.
-  void Sided(const Ymm& to, const Ymm& v, const Ymm& side, const Ymm& least) {
+  void Sided(const Xmm& to, const Xmm& a, const Xmm& side, const Xmm& least, bool of_magnitude) override {
+    if (of_magnitude) Magnitude(temp_, a);
+    const Xmm v = of_magnitude ? Xmm(temp_) : a;
     vcmpps(mask_, v, least, kIsLess);
     vblendvps(to, v, least, mask_);
     vcmpps(mask_, side, ptr[rip + zero_], kIsNotGreater);
     vandps(mask_, mask_, ptr[rip + sign_]);
     vxorps(to, to, mask_);
   }
+  void Compare(const Xmm& to, const Xmm& a, const Xmm& b, Predicate predicate) override {
+    vcmpps(to, a, b, predicate);
+    vandps(to, to, ptr[rip + one_]);
+  }
+  void Select(const Xmm& to, const Xmm& a, const Xmm& b, const Xmm& c) override {
+    vcmpps(mask_, a, ptr[rip + zero_], kIsEqual);
+    vblendvps(to, b, c, mask_);
+  }
+  void Negate(const Xmm& to, const Xmm& a) override { vxorps(to, a, ptr[rip + sign_]); }
+  void Magnitude(const Xmm& to, const Xmm& a) override { vandps(to, a, ptr[rip + magnitude_]); }
+  void Floor(const Xmm& to, const Xmm& a) override { vroundps(to, a, kFloorWithoutExceptions); }
 
   Xbyak::Label zero_, sign_, magnitude_, one_, odd_bit_, below_half_, nan_;
 };

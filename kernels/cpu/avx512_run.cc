@@ -8,6 +8,7 @@
 namespace act {
 namespace {
 
+using Xbyak::Xmm;
 using Xbyak::Ymm;
 using Xbyak::Zmm;
 
@@ -96,89 +97,35 @@ class Avx512 final : public RunGenerator {
     vpmovdw(half_, temp_);
   }
 
-  void Apply(TileInstr instr, int to_number, int a_number, int b_number, int c_number) override {
-    const Zmm to(to_number), a(std::max(a_number, 0)), b(std::max(b_number, 0)), c(std::max(c_number, 0));
-    switch (instr.op) {
-      case TileOp::kCopy:
-        return vmovaps(to, a);
-      case TileOp::kMulSub:
-        vmovaps(to, c);
-        vfmsub231ps(to, a, b);
-        return Clip(instr, to);
-      case TileOp::kNegMulAdd:
-        vmovaps(to, c);
-        vfnmadd231ps(to, a, b);
-        return Clip(instr, to);
-      case TileOp::kSided:
-        return Sided(to, a, b, c);
-      case TileOp::kSidedAbs:
-        vpandd(temp_, a, ptr_b[rip + magnitude_]);
-        return Sided(to, temp_, b, c);
-      default:
-        break;
-    }
-    switch (static_cast<Opcode>(instr.op)) {
-      case Opcode::kAdd:
-        vaddps(to, a, b);
-        return Clip(instr, to);
-      case Opcode::kSub:
-        vsubps(to, a, b);
-        return Clip(instr, to);
-      case Opcode::kMul:
-        vmulps(to, a, b);
-        return Clip(instr, to);
-      case Opcode::kFma:
-        vmovaps(to, c);
-        vfmadd231ps(to, a, b);
-        return Clip(instr, to);
-      case Opcode::kDiv:
-        return vdivps(to, a, b);
-      case Opcode::kMax:
-        return Extreme(to, a, b, kIsGreater);
-      case Opcode::kMin:
-        return Extreme(to, a, b, kIsLess);
-      case Opcode::kNeg:
-        return vpxord(to, a, ptr_b[rip + sign_]);
-      case Opcode::kAbs:
-        return vpandd(to, a, ptr_b[rip + magnitude_]);
-      case Opcode::kSqrt:
-        return vsqrtps(to, a);
-      case Opcode::kFloor:
-        return vrndscaleps(to, a, kFloorWithoutExceptions);
-      case Opcode::kGreater:
-        vcmpps(k1, a, b, kIsGreater);
-        return vbroadcastss(to | k1 | T_z, ptr[rip + one_]);
-      case Opcode::kEqual:
-        vcmpps(k1, a, b, kIsEqual);
-        return vbroadcastss(to | k1 | T_z, ptr[rip + one_]);
-      case Opcode::kSelect:
-        vcmpps(k1, a, ptr_b[rip + zero_], kIsEqual);
-        return vblendmps(to | k1, b, c);
-      default:
-        return;  // HasRunCode has refused it
-    }
+  void Clip(const Xmm& to) override {
+    vcmpps(k1, to, ptr_b[rip + zero_], kIsNotLess);
+    vmovaps(to | k1 | T_z, to);
   }
-
-  // max(v, 0); a NaN stays NaN.
-  void Clip(TileInstr instr, const Zmm& v) {
-    if (!instr.relu) return;
-    vcmpps(k1, v, ptr_b[rip + zero_], kIsNotLess);
-    vmovaps(v | k1 | T_z, v);
-  }
-  // a where it is NaN or `wins` over b, else b.
-  void Extreme(const Zmm& to, const Zmm& a, const Zmm& b, Predicate wins) {
+  void Extreme(const Xmm& to, const Xmm& a, const Xmm& b, Predicate wins) override {
     vcmpps(k1, a, a, kIsUnordered);
     vcmpps(k2, a, b, wins);
     korw(k1, k1, k2);
     vblendmps(to | k1, b, a);
   }
-  // max(v, least), negative where `side` is not above 0.
-  void Sided(const Zmm& to, const Zmm& v, const Zmm& side, const Zmm& least) {
+  void Sided(const Xmm& to, const Xmm& a, const Xmm& side, const Xmm& least, bool of_magnitude) override {
+    if (of_magnitude) Magnitude(temp_, a);
+    const Xmm v = of_magnitude ? Xmm(temp_) : a;
     vcmpps(k1, v, least, kIsLess);
     vblendmps(to | k1, v, least);
     vcmpps(k1, side, ptr_b[rip + zero_], kIsNotGreater);
     vpxord(to | k1, to, ptr_b[rip + sign_]);
   }
+  void Compare(const Xmm& to, const Xmm& a, const Xmm& b, Predicate predicate) override {
+    vcmpps(k1, a, b, predicate);
+    vbroadcastss(to | k1 | T_z, ptr[rip + one_]);
+  }
+  void Select(const Xmm& to, const Xmm& a, const Xmm& b, const Xmm& c) override {
+    vcmpps(k1, a, ptr_b[rip + zero_], kIsEqual);
+    vblendmps(to | k1, b, c);
+  }
+  void Negate(const Xmm& to, const Xmm& a) override { vpxord(to, a, ptr_b[rip + sign_]); }
+  void Magnitude(const Xmm& to, const Xmm& a) override { vpandd(to, a, ptr_b[rip + magnitude_]); }
+  void Floor(const Xmm& to, const Xmm& a) override { vrndscaleps(to, a, kFloorWithoutExceptions); }
 
   const bool rounds_by_instruction_;
   std::vector<std::function<void()>> later_;  // emit what the function leaves to stand after it

@@ -1,7 +1,6 @@
 #include "kernels/cpu/compiled_run.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <utility>
 
@@ -10,11 +9,6 @@ namespace {
 
 // A step alone gains nothing.
 constexpr size_t kFewestSteps = 2;
-
-bool Makes(const Step& step) { return step.kind < StepKind::kStore; }
-std::array<int32_t, 4> Read(const Step& step) {
-  return {step.a, step.b, step.c, Makes(step) ? -1 : step.reg};
-}
 
 class Compiler {
  public:
@@ -38,7 +32,7 @@ class Compiler {
   const LoopRegister& reg(int32_t r) const { return loop_.registers[static_cast<size_t>(r)]; }
 
   bool CanBeIn(const Step& step) const {
-    const auto reads = Read(step);
+    const auto reads = step.Read();
     const auto by_element = [this](int32_t r) {
       return r < 0 || reg(r).place != Place::kRow || loop_.one_row;
     };
@@ -72,7 +66,7 @@ class Compiler {
   bool IsReadOutside(int32_t r, size_t first, size_t last) const {
     for (size_t i = 0; i < loop_.steps.size(); ++i) {
       if (first <= i && i < last) continue;
-      const auto reads = Read(loop_.steps[i]);
+      const auto reads = loop_.steps[i].Read();
       if (std::find(reads.begin(), reads.end(), r) != reads.end()) return true;
     }
     return false;

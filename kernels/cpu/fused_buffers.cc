@@ -1,7 +1,6 @@
 #include "kernels/cpu/fused_buffers.h"
 
 #include <algorithm>
-#include <array>
 
 namespace act {
 namespace {
@@ -11,12 +10,6 @@ namespace {
 constexpr int64_t kBufferGap = 80;
 
 LoopRegister& At(FusedLoop& loop, int32_t reg) { return loop.registers[static_cast<size_t>(reg)]; }
-
-// Steps from kStore on read their register. Earlier kinds make it.
-int32_t Made(const Step& s) { return s.kind < StepKind::kStore ? s.reg : -1; }
-std::array<int32_t, 4> Read(const Step& s) {
-  return {s.a, s.b, s.c, s.kind >= StepKind::kStore ? s.reg : -1};
-}
 
 }  // namespace
 
@@ -30,7 +23,7 @@ void DropUnusedReads(FusedLoop& loop) {
   std::vector<bool> read(loop.registers.size(), false);
   for (const std::vector<Step>* steps : {&loop.once, &loop.steps})
     for (const Step& s : *steps)
-      for (const int32_t operand : Read(s))
+      for (const int32_t operand : s.Read())
         if (operand >= 0) read[static_cast<size_t>(operand)] = true;
   std::erase_if(loop.steps, [&read](const Step& s) {
     return (s.kind == StepKind::kRead || s.kind == StepKind::kReadRow || s.kind == StepKind::kDecode) &&
@@ -43,7 +36,7 @@ void ReadLate(FusedLoop& loop) {
     if (loop.steps[i].kind != StepKind::kRead) continue;
     const auto read = loop.steps.begin() + static_cast<std::ptrdiff_t>(i);
     const auto stays_before = [reg = read->reg](const Step& s) {
-      const auto operands = Read(s);
+      const auto operands = s.Read();
       return s.kind == StepKind::kStore || std::find(operands.begin(), operands.end(), reg) != operands.end();
     };
     std::rotate(read, read + 1, std::find_if(read + 1, loop.steps.end(), stays_before));
@@ -60,11 +53,11 @@ void FindDirectStores(const KernelSite& site, FusedLoop& loop) {
     DirectStore direct{store.tensor, store.reg, {}};
     bool made = false;
     for (const Step& s : loop.steps) {
-      for (const int32_t operand : Read(s))
+      for (const int32_t operand : s.Read())
         if (made && operand >= 0 && At(loop, operand).place == Place::kDirect)
           direct.read_later.push_back(At(loop, operand).input);
       // kRead takes operands of other types or shapes. A result may not share their memory.
-      made = made || Made(s) == store.reg;
+      made = made || s.Made() == store.reg;
     }
     loop.direct.push_back(direct);
   }
@@ -80,12 +73,12 @@ void AllocateBuffers(FusedLoop& loop) {
     const Step& s = loop.steps[i];
     // Frees operands first: the result may take the place of one.
     std::vector<int32_t> dying;
-    for (const int32_t r : Read(s))
+    for (const int32_t r : s.Read())
       if (r >= 0 && At(loop, r).place == Place::kBuffer && last[static_cast<size_t>(r)] == i &&
           std::find(dying.begin(), dying.end(), r) == dying.end())
         dying.push_back(r);
     for (const int32_t r : dying) free.push_back(At(loop, r).scratch);
-    if (Made(s) < 0 || At(loop, s.reg).place != Place::kBuffer) continue;
+    if (s.Made() < 0 || At(loop, s.reg).place != Place::kBuffer) continue;
     if (free.empty()) free.push_back(AllocateScratch(loop, loop.tile + kBufferGap));
     At(loop, s.reg).scratch = free.back();
     free.pop_back();

@@ -11,6 +11,7 @@
 //   buffer  a tile in the thread's scratch space, shared by registers that are not live together
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -65,6 +66,10 @@ struct Step {
   // kDecode (see DecodeEpilogue)
   bool mask = false, magnitude = false, keep_positive = false;
   bool IsScaled() const { return a >= 0 || b >= 0 || keep_positive; }
+  // The register that it makes; -1: none.
+  int32_t Made() const { return kind < StepKind::kStore ? reg : -1; }
+  // The registers that it reads; -1: none.
+  std::array<int32_t, 4> Read() const { return {a, b, c, kind >= StepKind::kStore ? reg : -1}; }
 };
 
 struct CodedTensor {

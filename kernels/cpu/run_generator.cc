@@ -125,11 +125,77 @@ void RunGenerator::Instruction(const RunInstr& i, int v, bool in_part) {
     case RunOp::kLoad:
       return Load(Of(i.to), stream, v, in_part);
     case RunOp::kApply:
-      return Apply(i.instr, Of(i.to), Of(i.a), Of(i.b), Of(i.c));
+      return Apply(i);
     case RunOp::kStore:
       return Store(Of(i.a), stream, v, in_part);
     case RunOp::kSum:
       return Sum(Of(i.a), Of(i.b), stream, v, in_part);
+  }
+}
+
+// A whole register. Missing operands give one that no instruction uses.
+Xbyak::Xmm RunGenerator::VectorOf(int32_t value) const {
+  const int r = std::max(Of(value), 0);
+  return lanes_ == 16 ? Xbyak::Xmm(Xbyak::Zmm(r)) : Xbyak::Xmm(Xbyak::Ymm(r));
+}
+
+// As ApplyTile, to the bit.
+void RunGenerator::Apply(const RunInstr& i) {
+  const Xbyak::Xmm to = VectorOf(i.to), a = VectorOf(i.a), b = VectorOf(i.b), c = VectorOf(i.c);
+  const auto arithmetic = [&](const auto& emit) {
+    emit();
+    if (i.instr.relu) Clip(to);
+  };
+  const auto multiply_add = [&](const auto& emit) {
+    arithmetic([&] {
+      vmovaps(to, c);
+      emit();
+    });
+  };
+  switch (i.instr.op) {
+    case TileOp::kCopy:
+      return vmovaps(to, a);
+    case TileOp::kMulSub:
+      return multiply_add([&] { vfmsub231ps(to, a, b); });
+    case TileOp::kNegMulAdd:
+      return multiply_add([&] { vfnmadd231ps(to, a, b); });
+    case TileOp::kSided:
+    case TileOp::kSidedAbs:
+      return Sided(to, a, b, c, i.instr.op == TileOp::kSidedAbs);
+    default:
+      break;
+  }
+  switch (static_cast<Opcode>(i.instr.op)) {
+    case Opcode::kAdd:
+      return arithmetic([&] { vaddps(to, a, b); });
+    case Opcode::kSub:
+      return arithmetic([&] { vsubps(to, a, b); });
+    case Opcode::kMul:
+      return arithmetic([&] { vmulps(to, a, b); });
+    case Opcode::kFma:
+      return multiply_add([&] { vfmadd231ps(to, a, b); });
+    case Opcode::kDiv:
+      return vdivps(to, a, b);
+    case Opcode::kMax:
+      return Extreme(to, a, b, kIsGreater);
+    case Opcode::kMin:
+      return Extreme(to, a, b, kIsLess);
+    case Opcode::kNeg:
+      return Negate(to, a);
+    case Opcode::kAbs:
+      return Magnitude(to, a);
+    case Opcode::kSqrt:
+      return vsqrtps(to, a);
+    case Opcode::kFloor:
+      return Floor(to, a);
+    case Opcode::kGreater:
+      return Compare(to, a, b, kIsGreater);
+    case Opcode::kEqual:
+      return Compare(to, a, b, kIsEqual);
+    case Opcode::kSelect:
+      return Select(to, a, b, c);
+    default:
+      return;  // HasRunCode has refused it
   }
 }
 

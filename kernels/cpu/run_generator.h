@@ -38,8 +38,22 @@ class RunGenerator : public RunCode, protected Xbyak::CodeGenerator {
   // Vector registers go by their numbers. `v`: which of a turn's vectors. in_part: as Rest() has it.
   virtual void Load(int to, size_t stream, int v, bool in_part) = 0;
   virtual void Store(int from, size_t stream, int v, bool in_part) = 0;
-  // As ApplyTile, to the bit.
-  virtual void Apply(TileInstr instr, int to, int a, int b, int c) = 0;
+  // to = max(to, 0); a NaN stays NaN.
+  virtual void Clip(const Xbyak::Xmm& to) = 0;
+  // a where it is NaN or `wins` over b, else b.
+  virtual void Extreme(const Xbyak::Xmm& to, const Xbyak::Xmm& a, const Xbyak::Xmm& b, Predicate wins) = 0;
+  // max(a, least), or with |a| for a; negative where `side` is not above 0.
+  virtual void Sided(const Xbyak::Xmm& to, const Xbyak::Xmm& a, const Xbyak::Xmm& side,
+                     const Xbyak::Xmm& least, bool of_magnitude) = 0;
+  // 1 where the predicate holds, else 0.
+  virtual void Compare(const Xbyak::Xmm& to, const Xbyak::Xmm& a, const Xbyak::Xmm& b,
+                       Predicate predicate) = 0;
+  // c where a is 0, else b.
+  virtual void Select(const Xbyak::Xmm& to, const Xbyak::Xmm& a, const Xbyak::Xmm& b,
+                      const Xbyak::Xmm& c) = 0;
+  virtual void Negate(const Xbyak::Xmm& to, const Xbyak::Xmm& a) = 0;
+  virtual void Magnitude(const Xbyak::Xmm& to, const Xbyak::Xmm& a) = 0;
+  virtual void Floor(const Xbyak::Xmm& to, const Xbyak::Xmm& a) = 0;
   // stream += a, or a * b.
   virtual void Sum(int a, int b, size_t stream, int v, bool in_part) = 0;
   // The elements that do not fill a vector. spare_ has their number, which is not 0.
@@ -61,6 +75,8 @@ class RunGenerator : public RunCode, protected Xbyak::CodeGenerator {
   Xbyak::Reg64 AddressOf(size_t stream);
   void AskAhead();
   void Instruction(const RunInstr& instr, int v, bool in_part);
+  void Apply(const RunInstr& instr);
+  Xbyak::Xmm VectorOf(int32_t value) const;
   int Of(int32_t value) const { return value < 0 ? -1 : register_[static_cast<size_t>(value)]; }
 
   const std::vector<RunInstr>& instrs_;
