@@ -42,6 +42,9 @@ struct PassContext {
   // result of a re-run lies in memory at full size. 0: nothing is re-run. The search also sets
   // policy.rerun_spacing and policy.least_peak.
   int64_t rerun_elements = 0;
+  // Of the segments that this allows (passes/storage/cut_forward.h), so many are re-run: the first ones. The backward
+  // pass begins with the others, so what is stored for them is gone before it comes to a peak in the first ones.
+  int64_t rerun_segments = std::numeric_limits<int64_t>::max();
   // L5: the fewest elements a sample of a product's result that is made twice, for batch statistics and
   // after them (passes/planning/repeat_products.cc). 0: none is.
   int64_t repeated_elements = 0;

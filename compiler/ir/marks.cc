@@ -10,6 +10,7 @@ void ValueMarks::Merge(const ValueMarks& replaced) {
   statistic |= replaced.statistic;
   kept_exactly |= replaced.kept_exactly;
   anchor |= replaced.anchor;
+  kept_finely |= replaced.kept_finely;
   rebuilt_from |= replaced.rebuilt_from;
   low_frequency |= replaced.low_frequency;
   range_code |= replaced.range_code;

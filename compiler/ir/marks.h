@@ -21,6 +21,7 @@ struct ValueMarks {
   bool statistic = false;
   bool kept_exactly = false;   // by Policy::exact_part (keep-exactly)
   bool anchor = false;         // re-runs start from it: it is stored even if it could be computed
+  bool kept_finely = false;    // of a segment that could be re-run, and is not (PassContext::rerun_segments)
   bool rebuilt_from = false;   // stored, and the backward pass computes other values from it
   bool low_frequency = false;  // averages over blocks of an image (split-frequencies)
   bool range_code = false;     // numbers of levels over a fixed range (fix-ranges)

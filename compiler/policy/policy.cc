@@ -18,6 +18,7 @@ constexpr int64_t kLeastGroupSize = 64;
 constexpr int64_t kRerunSpacing = 9;
 constexpr int kCarefulBits = 8;         // of the loss's probabilities, and of small values
 constexpr int kAnchorBits = 2;          // of an anchor, in addition to the level's own
+constexpr int kKeptBits = 1;            // of what could be re-run and is not, so that it adds no more noise
 constexpr int64_t kLeastElements = 32;  // of a sample: fewer take a few bytes and are kept
 
 // A code must save at least half of the tensor. Otherwise it is not worth its time and error.
@@ -70,9 +71,10 @@ int Policy::BitsOf(const EdgeFacts& facts) const {
   if (rules.error_bound > 0) return BoundedBits(facts);
   if (rules.same_bits) return bits;
   if (facts.of_loss || IsSmall(facts, group_size)) return std::max(bits, kCarefulBits);
-  if (facts.for_statistics && shares_codes) return std::max(bits - (mixes_levels ? 2 : 1), 1);
+  const int own = facts.kept_finely ? std::min(bits + kKeptBits, kCarefulBits) : bits;
+  if (facts.for_statistics && shares_codes) return std::max(own - (mixes_levels ? 2 : 1), 1);
   if (facts.anchor) return AnchorBits();
-  return facts.for_scores ? std::max(bits, kScoreBits) : bits;
+  return facts.for_scores ? std::max(own, kScoreBits) : own;
 }
 
 int Policy::AnchorBits() const {
@@ -168,6 +170,7 @@ const char* WhyMoreBits(const Policy& policy, const EdgeFacts& facts) {
   if (facts.of_loss) return "; more bits than others, since every gradient depends on it";
   if (facts.for_scores && policy.bits < kScoreBits)
     return "; more bits than others, since a softmax is computed from it";
+  if (facts.kept_finely) return "; one bit more than the level's own, since it could be re-run and is not";
   return IsSmall(facts, policy.group_size) ? "; more bits than others, since it is small" : "";
 }
 

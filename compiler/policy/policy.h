@@ -32,6 +32,7 @@ struct EdgeFacts {
   bool for_statistics = false;  // normalized, and read only by the normalization's own gradient
   bool by_rows = false;         // made by a normalization of rows
   bool anchor = false;          // many other values are recomputed from it
+  bool kept_finely = false;     // it could be re-run and is not: it takes a bit more than the level's own
   bool sided = false;           // its sign is a mask that says nothing of its magnitude
   bool often_zero = false;      // made by a ReLU
   bool low_frequency = false;   // averages over blocks of an image that is stored beside them

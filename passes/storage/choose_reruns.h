@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "passes/pass.h"
@@ -17,17 +18,18 @@ namespace act {
 // PassContext::rerun_elements a sample.
 struct RerunCandidate {
   int64_t spacing = 0, elements = 0;
-  int64_t repeated_elements = 0;  // PassContext::repeated_elements
-  int64_t parted_elements = 0;    // PassContext::parted_elements
-  double bytes_part = 1;          // Policy::bytes_part
-  bool least_peak = false;        // Policy::least_peak
+  int64_t segments = std::numeric_limits<int64_t>::max();  // PassContext::rerun_segments
+  int64_t repeated_elements = 0;                           // PassContext::repeated_elements
+  int64_t parted_elements = 0;                             // PassContext::parted_elements
+  double bytes_part = 1;                                   // Policy::bytes_part
+  bool least_peak = false;                                 // Policy::least_peak
   double peak_bytes = 0, saved_bytes = 0;
   double variance = 0;  // PassContext::expected_variance
   double work = 0;      // operations of its products
 
   // Whether both are the same choice, whatever their figures are.
   bool operator==(const RerunCandidate& other) const {
-    return spacing == other.spacing && elements == other.elements &&
+    return spacing == other.spacing && elements == other.elements && segments == other.segments &&
            repeated_elements == other.repeated_elements && parted_elements == other.parted_elements &&
            bytes_part == other.bytes_part && least_peak == other.least_peak;
   }

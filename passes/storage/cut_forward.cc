@@ -134,8 +134,23 @@ class Cutter {
 
 bool IsHeavy(const Node& node) { return IsLinearProduct(OpOf(node)); }
 
+bool NormalizesRows(const Node& node) {
+  const Normalization& norm = OpOf(node).norm;
+  return norm.role == Normalization::Role::kNormalize && norm.by_rows;
+}
+
 std::vector<Segment> CutForward(const Graph& graph, const SavedValues& saved, int64_t spacing) {
   return Cutter(graph, saved, spacing).Run();
+}
+
+std::vector<Segment> RerunSegments(const Graph& graph, const SavedValues& saved, int64_t spacing,
+                                   int64_t elements) {
+  std::vector<Segment> segments = CutForward(graph, saved, spacing);
+  std::erase_if(segments, [&](const Segment& segment) {
+    const auto at = [&](size_t i) { return graph.nodes.begin() + static_cast<std::ptrdiff_t>(i); };
+    return segment.largest > elements || std::any_of(at(segment.begin), at(segment.end), NormalizesRows);
+  });
+  return segments;
 }
 
 std::vector<int64_t> BlocksOfForward(const Graph& graph, const SavedValues& saved) {

@@ -46,8 +46,6 @@ bool LeavesOutPositions(const Node& node) {
          std::any_of(steps.begin(), steps.end(), [](int64_t step) { return step > 1; });
 }
 
-bool NormalizesRows(const Node& node) { return IsNormalize(node) && OpOf(node).norm.by_rows; }
-
 // Varies with the sample, as far as types tell.
 bool OfSamples(const EdgeFacts& facts) {
   return HasBatchAxis(facts.type) || (facts.fixed_batch && facts.type.rank() > 1);
@@ -139,13 +137,18 @@ void Recipes::FindMasksAndNormalized() {
   }
 }
 
-// Chooses segments whose largest result is small enough to lie in memory a second time. Where rows
-// are normalized, more can be recomputed from the normalized values than from a cut.
 void Recipes::ChooseSegments() {
-  for (const Segment& segment : CutForward(graph_, saved_, context_.policy.rerun_spacing)) {
+  int64_t left = context_.rerun_segments;
+  for (const Segment& segment :
+       RerunSegments(graph_, saved_, context_.policy.rerun_spacing, context_.rerun_elements)) {
     const auto begin = graph_.nodes.begin() + static_cast<std::ptrdiff_t>(segment.begin),
                end = graph_.nodes.begin() + static_cast<std::ptrdiff_t>(segment.end);
-    if (segment.largest > context_.rerun_elements || std::any_of(begin, end, NormalizesRows)) continue;
+    if (--left < 0) {
+      for (auto node = begin; node != end; ++node)
+        for (const ValueId v : node->outputs)
+          if (v != kNoValue) context_.marks[v].kept_finely = true;
+      continue;
+    }
     for (const ValueId anchor : segment.anchors) MakeAnchor(anchor);
     FindParts(segment);
     for (auto node = begin; node != end; ++node) {
@@ -220,8 +223,8 @@ bool Recipes::MayBeRebuilt(ValueId v, const Recipe& recipe) const {
   // If the policy re-runs, values that would be kept exactly are recomputed too: exactly from
   // parameters and inputs (a table of biases), or for readers that can use a fine code.
   const EdgeFacts facts = saved_.FactsOf(v);
-  if (!context_.policy.Reruns() || facts.kept_exactly || facts.type.dtype != DType::kFloat32 || facts.exact_bits ||
-      facts.index_bits > 0 || Elements(v) < kLeastElements)
+  if (!context_.policy.Reruns() || facts.kept_exactly || facts.type.dtype != DType::kFloat32 ||
+      facts.exact_bits || facts.index_bits > 0 || Elements(v) < kLeastElements)
     return false;
   return recipe.from.empty() || (OfSamples(facts) && !facts.statistic && !facts.read_exactly);
 }

@@ -31,13 +31,13 @@ llvm::Expected<CandidatePlan> Compile(RerunCandidate& candidate, const Unfinishe
     return plan.takeError();
   }
   const int64_t batch = BatchOf(*plan, step.context.policy);
-  ACT_TRY(MemoryLayout sizes, PlanSizes(*plan, step.context.target).At(batch));
+  ACT_TRY(CandidatePeak peak, PeakAt(*plan, batch, step.context.target));
   candidate.saved_bytes = 0;
   for (const SavedEdge& edge : plan->edges)
     candidate.saved_bytes += static_cast<double>(edge.bytes.At(batch));
   candidate.variance = attempt.context.expected_variance;
   candidate.work = WorkOf(plan->train.graph);
-  return CandidatePlan{std::move(*plan), CandidatePeak(std::move(sizes))};
+  return CandidatePlan{std::move(*plan), std::move(peak)};
 }
 
 }  // namespace
@@ -54,6 +54,31 @@ double CandidatePeak::Pack(const PackingOptions& options) const {
   StepLayout layout = sizes_.train;
   PlaceTransients(sizes_.persistent_bytes, options, layout);
   return static_cast<double>(layout.peak_bytes);
+}
+
+llvm::Expected<CandidatePeak> PeakAt(const Plan& plan, int64_t batch, TargetKind target) {
+  ACT_TRY(MemoryLayout sizes, PlanSizes(plan, target).At(batch));
+  return CandidatePeak(std::move(sizes));
+}
+
+TriedRerun* LowestUnsettled(std::vector<TriedRerun>& tried) {
+  TriedRerun* lowest = nullptr;
+  for (TriedRerun& t : tried)
+    if (!t.made.peak.Settled() && (!lowest || t.made.peak.least() < lowest->made.peak.least())) lowest = &t;
+  return lowest;
+}
+
+double LeastOf(const std::vector<TriedRerun>& tried, double (CandidatePeak::*bound)() const) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const TriedRerun& t : tried) least = std::min(least, (t.made.peak.*bound)());
+  return least;
+}
+
+double SettledLeastPeak(std::vector<TriedRerun>& tried) {
+  for (TriedRerun* t;
+       (t = LowestUnsettled(tried)) && t->made.peak.least() < LeastOf(tried, &CandidatePeak::most);)
+    t->made.peak.Settle();
+  return LeastOf(tried, &CandidatePeak::most);
 }
 
 RerunAttempts::~RerunAttempts() {

@@ -34,6 +34,8 @@ class CandidatePeak {
   double least_, most_ = std::numeric_limits<double>::infinity();
 };
 
+llvm::Expected<CandidatePeak> PeakAt(const Plan& plan, int64_t batch, TargetKind target);
+
 struct CandidatePlan {
   Plan plan;
   CandidatePeak peak;
@@ -44,6 +46,17 @@ struct RerunAttempt {
   // The error of a candidate that exceeds Policy::saved_limit; its saved_bytes are then the least possible.
   llvm::Expected<CandidatePlan> made;
 };
+
+struct TriedRerun {
+  RerunCandidate candidate;
+  CandidatePlan made;
+};
+// The unsettled candidate of the lowest least peak; null: all are settled.
+TriedRerun* LowestUnsettled(std::vector<TriedRerun>& tried);
+// The least of all candidates' bounds on their peaks. Infinity: there is none.
+double LeastOf(const std::vector<TriedRerun>& tried, double (CandidatePeak::*bound)() const);
+// The least peak, which is settled.
+double SettledLeastPeak(std::vector<TriedRerun>& tried);
 
 // Compiles candidates. Those that are expected to be asked for are compiled ahead, a thread each. What Take returns
 // does not depend on them, nor on the number of threads.

@@ -126,6 +126,7 @@ EdgeFacts SavedValues::FactsOf(ValueId v) const {
   facts.by_rows = normalized && op.norm.by_rows;
   facts.for_statistics = facts.normalized && !facts.feeds_product && !marks.rebuilt_from;
   facts.anchor = marks.anchor;
+  facts.kept_finely = marks.kept_finely;
   facts.sided = op.norm.sided;
   facts.often_zero = op.rectifies;
   facts.of_loss = op.loss;

@@ -149,8 +149,10 @@ class Sharer {
                                              {in[0], in[1], in[2], from, passed}, {}, name));
       context_.marks[shared.largest].statistic = true;
       const bool anchor = context_.marks[xhat].anchor, rebuilt_from = context_.marks[xhat].rebuilt_from;
+      const bool kept_finely = context_.marks[xhat].kept_finely;
       ValueMarks& marks = context_.marks[shared.distance];
       marks.anchor |= anchor;
+      marks.kept_finely |= kept_finely;
       marks.rebuilt_from |= rebuilt_from;
       positive_[pair.mask] = shared.distance;
       for (const ValueId parameter : shared.affine) needs_[parameter].insert(xhat);

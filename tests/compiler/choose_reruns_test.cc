@@ -43,12 +43,12 @@ TEST(ChooseReruns, AtL5OnlyPeaksThatHardlyDiffer) {
   EXPECT_EQ(ChooseReruns(candidates, true, 1.002), 2u);
 }
 
-// Ten convolutions with ReLUs in a row, two of which halve the image.
-ImportResult Chain() {
+// Convolutions with ReLUs in a row, two of which halve the image.
+ImportResult Chain(int convolutions = 10) {
   Graph graph;
   GraphBuilder b(graph);
   ValueId x = b.Input("image", {DType::kFloat32, {Dim::Batch(), 16, 16, 8}}, ValueKind::kInput);
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < convolutions; ++i) {
     const std::string name = "conv" + std::to_string(i);
     const Attributes attrs = small_networks::Window(3, i % 2 == 1 && i < 4 ? 2 : 1, 1);
     const ValueId weight = b.Input(name + ".weight", {DType::kFloat32, {8, 8, 3, 3}}, ValueKind::kParameter,
@@ -111,15 +111,39 @@ TEST(SearchReruns, TakesTheSameWithAnyNumberOfThreads) {
         llvm::Expected<Plan> plan = Compile(model, options, nullptr, nullptr, &reruns);
         if (!plan) return llvm::toString(plan.takeError());
         return std::to_string(reruns.spacing) + " " + std::to_string(reruns.elements) + " " +
-               std::to_string(reruns.repeated_elements) + " " + std::to_string(reruns.parted_elements) + " " +
-               std::to_string(reruns.bytes_part) + " " + std::to_string(plan->train.graph.nodes.size()) +
-               " " + std::to_string(Take(LayOut(*plan, 16)).train.peak_bytes);
+               std::to_string(reruns.segments) + " " + std::to_string(reruns.repeated_elements) + " " +
+               std::to_string(reruns.parted_elements) + " " + std::to_string(reruns.bytes_part) + " " +
+               std::to_string(plan->train.graph.nodes.size()) + " " +
+               std::to_string(Take(LayOut(*plan, 16)).train.peak_bytes);
       };
       const std::string alone = made(1);
       for (const int count : {2, 3, 16}) EXPECT_EQ(made(count), alone) << count << " threads";
     }
   }
   omp_set_num_threads(threads);
+}
+
+// Five segments. The codes of the last ones are gone before the backward pass comes to the large tensors of the first.
+TEST(SearchReruns, ReRunsTheFewestSegmentsOfTheLeastPeak) {
+  constexpr int64_t kBatch = 64, kSegments = 5;
+  const ImportResult model = Chain(45);
+  CompileOptions options = testing_step::Checked("L4", "sgd");
+  options.group_size = 64;
+  options.batch = kBatch;
+  RerunCandidate chosen;
+  Take(Compile(model, options, nullptr, nullptr, &chosen));
+  std::vector<int64_t> peaks;
+  for (int64_t segments = 0; segments <= kSegments; ++segments) {
+    RerunCandidate candidate = chosen;
+    candidate.segments = segments;
+    options.reruns = {candidate};
+    peaks.push_back(Take(LayOut(Take(Compile(model, options)), kBatch)).train.peak_bytes);
+  }
+  const int64_t alike = *std::min_element(peaks.begin(), peaks.end()) * 101 / 100;
+  const auto fewest = std::find_if(peaks.begin(), peaks.end(), [&](int64_t peak) { return peak <= alike; });
+  EXPECT_EQ(chosen.segments, fewest - peaks.begin());
+  EXPECT_GT(chosen.segments, 0) << "without re-runs the peak is no higher";
+  EXPECT_LT(chosen.segments, kSegments) << "each re-run lowers the peak";
 }
 
 // The search keeps the plan of the best candidate. Where somebody looks on (--time-passes), it is compiled once more.
@@ -161,7 +185,7 @@ TEST(LeastPeak, OfASmallBatchIsThatOfTheBestLevel) {
       return Take(LayOut(Take(Compile(model, options, nullptr, nullptr, &reruns)), kBatch)).train.peak_bytes;
     };
     const int64_t others = std::min(peak("L3"), peak("L4"));
-    EXPECT_LE(peak("L5"), others * 101 / 100) << "peaks within 1 % count as equal";
+    EXPECT_LE(peak("L5"), others * 102 / 100) << "peaks within 1 % count as equal, of re-runs and of levels";
     of_other_levels += !reruns.least_peak;
   }
   EXPECT_GE(of_other_levels, 1) << "L5's own plan always is the least";

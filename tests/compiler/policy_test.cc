@@ -38,6 +38,20 @@ TEST(Policy, CodesWhatIsSmallerThanAGroupFinely) {
     EXPECT_EQ(Of(level).Decide(Features(64)).codec.kind, CodecKind::kNone) << level;
 }
 
+TEST(Policy, GivesWhatIsNotReRunABitMore) {
+  for (const char* level : {"L4", "L5"}) {
+    EdgeFacts anchor = Features(256), kept = Features(256);
+    anchor.anchor = true;
+    kept.kept_finely = true;
+    EXPECT_EQ(Of(level).Decide(anchor).codec, Codec::Uniform(5, 256, Rounding::kDither)) << level;
+    EXPECT_EQ(Of(level).Decide(kept).codec, Codec::Uniform(4, 256, Rounding::kDither)) << level;
+    kept.for_statistics = true;
+    EXPECT_EQ(Of(level).Decide(kept).codec, Codec::Uniform(2, 256, Rounding::kDither)) << level;
+    kept.kept_finely = false;
+    EXPECT_EQ(Of(level).Decide(kept).codec, Codec::Uniform(1, 256, Rounding::kDither)) << level;
+  }
+}
+
 TEST(Policy, DistributesLevelsWhereNoBitsAreAskedFor) {
   for (const char* level : {"L3", "L4"}) EXPECT_TRUE(Of(level).mixes_levels) << level;
   for (const char* level : {"L1", "L2", "actnn-L3"}) EXPECT_FALSE(Of(level).mixes_levels) << level;
