@@ -24,6 +24,7 @@ constexpr int64_t kSpacings[] = {3, 9, 18};
 
 // To re-run results of at most this part of the largest (those of squeeze-and-excitation blocks) saves next to nothing.
 constexpr int64_t kSmall = 64;
+constexpr double kAnyPeak = std::numeric_limits<double>::infinity();
 
 double LeastPeak(const std::vector<RerunCandidate>& candidates) {
   double least = candidates.front().peak_bytes;
@@ -153,7 +154,7 @@ llvm::Expected<Plan> SearchReruns(UnfinishedStep& step, std::vector<RerunCandida
   llvm::consumeError(std::move(refused));
   const bool may_refine = !limited && !chosen_already;
   if (TriedRerun* const of_l4 = LowestOfL4(tried); of_l4 && policy.least_peak && may_refine)
-    ACT_CHECK_OK(TakeFewestReruns(*of_l4, step, attempts));
+    ACT_CHECK_OK(TakeFewestReruns(*of_l4, kAnyPeak, step, attempts));
   SettlePeaks(tried, alike);
   std::vector<RerunCandidate> candidates;
   candidates.reserve(tried.size());
@@ -165,8 +166,9 @@ llvm::Expected<Plan> SearchReruns(UnfinishedStep& step, std::vector<RerunCandida
   if (best.candidate.least_peak) {
     ACT_TRY(const double bytes, LowerFurther(best, least, step, attempts));
     ACT_CHECK_OK(TakeFewestRepeats(best, kBarelyAlike * bytes, step, passes));
+    if (may_refine) ACT_CHECK_OK(TakeFewestReruns(best, bytes, step, attempts));
   } else if (may_refine && !policy.least_peak) {
-    ACT_CHECK_OK(TakeFewestReruns(best, step, attempts));
+    ACT_CHECK_OK(TakeFewestReruns(best, kAnyPeak, step, attempts));
   }
   SetReruns(step.context, best.candidate);
   return std::move(best.made.plan);

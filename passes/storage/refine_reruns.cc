@@ -120,7 +120,8 @@ llvm::Error TakeFewestRepeats(TriedRerun& best, double bytes, const UnfinishedSt
   return llvm::Error::success();
 }
 
-llvm::Error TakeFewestReruns(TriedRerun& best, const UnfinishedStep& step, RerunAttempts& attempts) {
+llvm::Error TakeFewestReruns(TriedRerun& best, double least, const UnfinishedStep& step,
+                             RerunAttempts& attempts) {
   if (best.candidate.elements == 0) return llvm::Error::success();
   const Graph& graph = step.step.graph;
   const auto count = static_cast<int64_t>(
@@ -141,7 +142,7 @@ llvm::Error TakeFewestReruns(TriedRerun& best, const UnfinishedStep& step, Rerun
   }
   tried.push_back(std::move(best));
   // A run packs to within a thousandth of the least peak. Settled peaks may lie percents above what it takes.
-  const double bytes = kBarelyAlike * LeastOf(tried, &CandidatePeak::least);
+  const double bytes = kBarelyAlike * std::min(least, LeastOf(tried, &CandidatePeak::least));
   ACT_TRY(const std::vector<double> others, OtherPeaks(tried.back().made.plan, step.context.target));
   for (TriedRerun& t : tried) {
     best = std::move(t);
