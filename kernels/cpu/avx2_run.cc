@@ -53,6 +53,8 @@ class Avx2 final : public RunGenerator {
           vpmovzxwd(Ymm(to), at);
         }
         return vpslld(Ymm(to), Ymm(to), 16);
+      case StreamType::kCode:  // HasDecodeCode says that there is none
+        return;
     }
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cpu/dither_starts.h"
 #include "kernels/cpu/highway_targets.h"
 #include "kernels/math/small_code.h"
 #include "runtime/codec/group_code.h"
@@ -59,35 +60,6 @@ void EncodeIndexGroup(const float* x, size_t count, int bits, uint8_t* planes) {
 }
 
 // ---- Codes with levels
-
-// The starts of the dither sequences of a sample's groups. Eight groups share a random call, and a
-// row of 16 calls is drawn at once: a single call is a chain of multiplications for which the tile
-// would have to wait.
-class DitherStarts {
- public:
-  DitherStarts(const Codec& codec, DrawnStream& random, int64_t sample, int64_t groups)
-      : dither_(codec.rounding == Rounding::kDither && codec.HasLevels()),
-        random_(random),
-        first_(static_cast<uint64_t>(sample) * static_cast<uint64_t>(groups)) {}
-  uint32_t Of(int64_t group) {
-    if (!dither_) return 0;
-    const uint64_t number = first_ + static_cast<uint64_t>(group), call = number / 8;
-    if (call / kRandomLanes * kRandomLanes != random_.first_call) Draw(call / kRandomLanes * kRandomLanes);
-    RandomWords words;
-    for (size_t w = 0; w < 4; ++w) words.word[w] = random_.words[kRandomLanes * w + call % kRandomLanes];
-    return DitherStart(words, number);
-  }
-
- private:
-  HWY_NOINLINE void Draw(uint64_t first_call) {
-    RandomRow(random_.stream, first_call, random_.words);
-    random_.first_call = first_call;
-  }
-
-  const bool dither_;
-  DrawnStream& random_;
-  const uint64_t first_;
-};
 
 void EncodeLevelsTile(EncodeLevelGroups& encode, const Codec& codec, const CodeLayout& layout,
                       DrawnStream& random, const TilePlace& place, const float* x, uint8_t* code) {

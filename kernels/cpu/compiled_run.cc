@@ -46,6 +46,8 @@ class Compiler {
         return site_.inputs[tensor].dtype == DType::kBFloat16 && pattern.extents.size() == 1 &&
                pattern.strides.back() == 1;
       }
+      case StepKind::kDecode:
+        return HasDecodeCode(isa_) && PlaneFormOf(loop_.inputs[tensor].codec, step.mask);
       case StepKind::kStore: {
         const DType type = site_.outputs[tensor].dtype;
         return type == DType::kBFloat16 || type == DType::kFloat32;
@@ -73,7 +75,9 @@ class Compiler {
   }
 
   std::optional<CompiledRun> Of(size_t first, size_t last) {
-    CompiledRun run{.first = first, .last = last, .streams = {}, .code = nullptr};
+    CompiledRun run;
+    run.first = first;
+    run.last = last;
     std::vector<RunInstr> instrs;
     std::vector<StreamType> types;
     std::map<int32_t, int32_t> value_of;  // of registers
@@ -104,24 +108,53 @@ class Compiler {
     for (size_t i = first; i < last; ++i) {
       const Step& step = loop_.steps[i];
       RunInstr instr{.op = RunOp::kApply, .instr = step.instr};
-      const auto made = [&] {
-        instr.to = values++;
-        value_of[step.reg] = instr.to;
-        instrs.push_back(instr);
+      // Another instruction, and its value.
+      const auto next = [&](RunInstr made) {
+        made.to = values++;
+        instrs.push_back(made);
+        return made.to;
+      };
+      // That value is the register which the step makes.
+      const auto made = [&](int32_t number) {
+        value_of[step.reg] = number;
         if (IsReadOutside(step.reg, first, last))
-          instrs.push_back({.op = RunOp::kStore, .a = instr.to, .stream = in_memory(step.reg)});
+          instrs.push_back({.op = RunOp::kStore, .a = number, .stream = in_memory(step.reg)});
+      };
+      const auto decoded = [&](bool mask) {
+        const PlaneForm form = *PlaneFormOf(loop_.inputs[static_cast<size_t>(step.tensor)].codec, mask);
+        const auto code = static_cast<int32_t>(run.codes.size());
+        run.codes.push_back({step.tensor, step.stream, form});
+        return next({.op = RunOp::kDecode,
+                     .planes = form,
+                     .stream = stream({RunStream::kCode, code}, StreamType::kCode)});
+      };
+      const auto applied = [&](Opcode op, int32_t a, int32_t b = -1, int32_t c = -1) {
+        return next({.op = RunOp::kApply, .instr = {ToTileOp(op), false}, .a = a, .b = b, .c = c});
       };
       switch (step.kind) {
         case StepKind::kRead:
           instr.op = RunOp::kLoad;
           instr.stream = stream({RunStream::kOperand, step.tensor}, StreamType::kBFloat16);
-          made();
+          made(next(instr));
           break;
+        case StepKind::kDecode: {  // as DecodeEpilogue says
+          int32_t number = decoded(step.mask);
+          if (step.magnitude) number = applied(Opcode::kAbs, number);
+          if (step.a >= 0 && step.b >= 0)
+            number = applied(Opcode::kFma, number, value(step.a), value(step.b));
+          else if (step.a >= 0)
+            number = applied(Opcode::kMul, number, value(step.a));
+          else if (step.b >= 0)
+            number = applied(Opcode::kAdd, number, value(step.b));
+          if (step.keep_positive) number = applied(Opcode::kMul, number, decoded(true));
+          made(number);
+          break;
+        }
         case StepKind::kApply:
           instr.a = value(step.a);
           instr.b = value(step.b);
           instr.c = value(step.c);
-          made();
+          made(next(instr));
           break;
         case StepKind::kStore:
           instr.op = RunOp::kStore;
@@ -139,7 +172,8 @@ class Compiler {
           instrs.push_back(instr);
       }
     }
-    if (types.size() > kMostRunStreams) return std::nullopt;
+    if (types.size() > kMostRunStreams || run.codes.size() > kMostRunCodes) return std::nullopt;
+    run.block = BlockElements(instrs);
     run.code = RunCode::Make(isa_, instrs, types);
     if (!run.code) return std::nullopt;
     return run;

@@ -10,7 +10,7 @@
 namespace act {
 
 // The runs of the loop's steps, in order: neighbours that do arithmetic, read or store whole tensors in float32 or
-// bfloat16, or add to sums. None if isa is kNone. `site` is that of the loop.
+// bfloat16, decode bit planes (with AVX-512), or add to sums. None if isa is kNone. `site` is that of the loop.
 std::vector<CompiledRun> CompileRuns(RunIsa isa, const KernelSite& site, const FusedLoop& loop);
 
 }  // namespace act

@@ -91,20 +91,28 @@ struct SumOutput {
   int64_t workspace = 0;  // byte offset of parts x columns double-precision partial sums
 };
 
-inline constexpr size_t kMostRunStreams = 64;
+inline constexpr size_t kMostRunStreams = 64, kMostRunCodes = 8;
 
 // What a compiled run reads or writes, as addresses of a tile's first element.
 struct RunStream {
-  // A register, a bfloat16 operand, a result, or a sum of this number.
-  enum Kind : uint8_t { kRegister, kOperand, kResult, kSum } kind = kRegister;
+  // A register, a bfloat16 operand, a result, a sum, or one of the run's codes, of this number.
+  enum Kind : uint8_t { kRegister, kOperand, kResult, kSum, kCode } kind = kRegister;
   int32_t number = -1;
   bool operator==(const RunStream&) const = default;
+};
+
+// A coded operand whose planes a run reads.
+struct RunPlanes {
+  int32_t tensor = -1, stream = 0;
+  PlaneForm form;
 };
 
 // Steps first .. last - 1 as one pass (compiled_run.h).
 struct CompiledRun {
   size_t first = 0, last = 0;
   std::vector<RunStream> streams;
+  std::vector<RunPlanes> codes;
+  int64_t block = 0;  // BlockElements
   std::shared_ptr<const RunCode> code;
 };
 

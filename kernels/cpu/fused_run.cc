@@ -102,7 +102,20 @@ void TileWalker::RunTile(const TilePlace& place) {
   for (; i < loop_.steps.size(); ++i) RunStep(loop_.steps[i], place);
 }
 
-void TileWalker::RunCompiled(const CompiledRun& run, const TilePlace& place) const {
+const PlaneGroup* TileWalker::PlacePlanes(const CompiledRun& run, size_t number, const TilePlace& place) {
+  const RunPlanes& planes = run.codes[number];
+  const auto tensor = static_cast<size_t>(planes.tensor);
+  const CodedTensor& coded = loop_.inputs[tensor];
+  const auto* codes = args_.inputs[tensor].as<const uint8_t>() + place.sample * coded.layout.sample_bytes;
+  AskForNextCodes<false>(coded.codec, coded.layout, codes, place.first, place.count);
+  const int64_t samples_before = args_.first_sample * loop_.shape.samples_each;
+  PlaceCode(coded.codec, coded.layout, planes.form, Drawn(planes.stream),
+            {place.sample + samples_before, place.elements, place.first, place.count}, run.block, codes,
+            placed_[number]);
+  return placed_[number].blocks;
+}
+
+void TileWalker::RunCompiled(const CompiledRun& run, const TilePlace& place) {
   const int64_t offset = place.sample * place.elements + place.first;
   const auto in = [offset](const TensorView& view) {
     return view.as<const std::byte>() + offset * ByteSize(view.dtype);
@@ -122,6 +135,9 @@ void TileWalker::RunCompiled(const CompiledRun& run, const TilePlace& place) con
         break;
       case RunStream::kSum:
         streams[s] = scratch_ + loop_.sums[number].scratch + offset % loop_.sums[number].columns;
+        break;
+      case RunStream::kCode:
+        streams[s] = PlacePlanes(run, number, place);
         break;
     }
   }

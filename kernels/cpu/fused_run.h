@@ -25,7 +25,9 @@ class TileWalker {
   void RunTile(const TilePlace& place);
   void PlaceTile(const TilePlace& place);
   void RunStep(const Step& step, const TilePlace& place);
-  void RunCompiled(const CompiledRun& run, const TilePlace& place) const;
+  void RunCompiled(const CompiledRun& run, const TilePlace& place);
+  // Of code `number` of the run.
+  const PlaneGroup* PlacePlanes(const CompiledRun& run, size_t number, const TilePlace& place);
   void Apply(const Step& step, int64_t count) const;
   void ReadRow(int32_t input, int64_t first_row, int64_t rows, float* x) const;
   void StoreRow(const Step& step, int64_t first_row, int64_t rows) const;
@@ -42,7 +44,8 @@ class TileWalker {
   int64_t part_ = 0;
   float* at_[kMaxLoopRegisters];        // each register in the current tile
   int32_t made_in_[kMaxLoopRegisters];  // the result in which the register is made; -1: none
-  DrawnStream drawn_[8];                // of the codes' roundings, by stream; few loops have more
+  PlacedCode placed_[kMostRunCodes];
+  DrawnStream drawn_[8];  // of the codes' roundings, by stream; few loops have more
 };
 
 // Adds up the partial sums, in order, and writes the results. To be called when all threads are

@@ -1,5 +1,6 @@
 #include "kernels/cpu/run_code.h"
 
+#include <algorithm>
 #include <exception>
 #include <map>
 #include <mutex>
@@ -44,6 +45,14 @@ bool HasRunCode(TileInstr instr) {
   }
 }
 
+int32_t BlockElements(const std::vector<RunInstr>& instrs) {
+  int32_t elements = 0;
+  for (const RunInstr& i : instrs)
+    if (i.op == RunOp::kDecode)
+      elements = elements == 0 ? i.planes.GroupElements() : std::min(elements, i.planes.GroupElements());
+  return elements;
+}
+
 RunIsa BestRunIsa() {
 #if defined(__x86_64__)
   if (HasIsa(dnnl::cpu_isa::avx512_core)) return RunIsa::kAvx512;
@@ -79,7 +88,9 @@ std::shared_ptr<const RunCode> RunCode::Make(RunIsa isa, const std::vector<RunIn
   for (const StreamType type : streams) key.push_back(static_cast<int32_t>(type));
   for (const RunInstr& i : instrs)
     key.insert(key.end(), {static_cast<int32_t>(i.op), static_cast<int32_t>(i.instr.op),
-                           static_cast<int32_t>(i.instr.relu), i.to, i.a, i.b, i.c, i.stream});
+                           static_cast<int32_t>(i.instr.relu), static_cast<int32_t>(i.planes.value),
+                           static_cast<int32_t>(i.planes.dither), i.planes.bits, i.planes.plane_bytes,
+                           i.planes.from, i.planes.to, i.to, i.a, i.b, i.c, i.stream});
   const std::scoped_lock lock(mutex);
   std::weak_ptr<const RunCode>& entry = known[std::move(key)];
   std::shared_ptr<const RunCode> code = entry.lock();

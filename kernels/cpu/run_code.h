@@ -7,32 +7,38 @@
 #include <vector>
 
 #include "kernels/cpu/fused_tile.h"
+#include "kernels/cpu/plane_groups.h"
 
 namespace act {
 
-// What a run reads or writes in memory: consecutive elements, or one that stands for all.
-enum class StreamType : uint8_t { kFloat, kBFloat16, kSplat };
+// What a run reads or writes in memory: consecutive elements, one that stands for all, or the PlaneGroups of a code.
+enum class StreamType : uint8_t { kFloat, kBFloat16, kSplat, kCode };
 
 enum class RunOp : uint8_t {
-  kLoad,   // to = stream
-  kApply,  // to = instr(a, b, c)
-  kStore,  // stream = a
-  kSum,    // stream += a, or a * b if there is b
+  kLoad,    // to = stream
+  kDecode,  // to = the values of a kCode stream
+  kApply,   // to = instr(a, b, c)
+  kStore,   // stream = a
+  kSum,     // stream += a, or a * b if there is b
 };
 
 // An instruction of a run. Values are numbered from 0; each is made once.
 struct RunInstr {
   RunOp op = RunOp::kLoad;
-  TileInstr instr = {};
+  TileInstr instr = {};                     // kApply
+  PlaneForm planes = {};                    // kDecode
   int32_t to = -1, a = -1, b = -1, c = -1;  // values
   int32_t stream = -1;
 };
 
-// Whether kApply may have it.
-bool HasRunCode(TileInstr instr);
-
 // The instructions that code may have.
 enum class RunIsa : uint8_t { kNone, kAvx2 /* and FMA */, kAvx512 };
+// Whether kApply may have it.
+bool HasRunCode(TileInstr instr);
+// Whether there may be kDecode.
+constexpr bool HasDecodeCode(RunIsa isa) { return isa == RunIsa::kAvx512; }
+// The elements after which codes of a run have another PlaneGroup: those of the smallest group. 0 without codes.
+int32_t BlockElements(const std::vector<RunInstr>& instrs);
 // The best of this processor, within the limit (instructions.h).
 RunIsa BestRunIsa();
 

@@ -13,10 +13,10 @@ using Xbyak::Operand;
 constexpr int kLineElements = 64 / static_cast<int>(sizeof(BFloat16));
 
 // The registers of the streams' addresses. The first ones may be changed, the others belong to the caller. Streams
-// that get none fetch their address each time.
+// that get none fetch their address each time. The last ones are those of group_, bytes_ and planes_.
 constexpr int kHeld[] = {Operand::RDX, Operand::RCX, Operand::R8,  Operand::R9,  Operand::R10, Operand::RBX,
                          Operand::RBP, Operand::R12, Operand::R13, Operand::R14, Operand::R15};
-constexpr size_t kFree = 5;
+constexpr size_t kFree = 5, kOfCodes = 3;
 
 }  // namespace
 
@@ -26,7 +26,11 @@ RunGenerator::RunGenerator(const std::vector<RunInstr>& instrs, const std::vecto
       instrs_(instrs),
       streams_(streams),
       lanes_(lanes),
-      values_(values) {
+      block_(BlockElements(instrs)),
+      values_(values),
+      held_(std::min(streams.size(), std::size(kHeld) - (block_ == 0 ? 0 : kOfCodes))) {
+  for (const RunInstr& i : instrs_)
+    turned_.push_back(i.op == RunOp::kDecode && i.planes.dither ? --values_ : -1);
   for (size_t i = 0; i < instrs_.size(); ++i)
     for (const int32_t value : {instrs_[i].to, instrs_[i].a, instrs_[i].b, instrs_[i].c}) {
       if (value < 0) continue;
@@ -38,33 +42,38 @@ RunGenerator::RunGenerator(const std::vector<RunInstr>& instrs, const std::vecto
 
 // void run(const void* const* streams, size_t count)
 bool RunGenerator::Generate() {
-  const size_t held = std::min(streams_.size(), std::size(kHeld));
-  for (size_t s = kFree; s < held; ++s) push(Xbyak::Reg64(kHeld[s]));
-  for (size_t s = 0; s < held; ++s) mov(Xbyak::Reg64(kHeld[s]), ptr[table_ + 8 * s]);
+  const size_t changed = block_ == 0 ? held_ : std::size(kHeld);
+  for (size_t s = kFree; s < changed; ++s) push(Xbyak::Reg64(kHeld[s]));
+  for (size_t s = 0; s < held_; ++s) mov(Xbyak::Reg64(kHeld[s]), ptr[table_ + 8 * s]);
   xor_(element_.cvt32(), element_.cvt32());
+  if (block_ > 0) mov(group_, -static_cast<int>(sizeof(PlaneGroup)));
   Xbyak::Label lines, vectors, rest, done;
   L(lines);
   lea(spare_, ptr[element_ + kLineElements]);
   cmp(spare_, count_);
   ja(vectors, T_NEAR);
+  EnterBlock();
   AskAhead();
   for (int v = 0; v < kLineElements / lanes_; ++v) Vector(v, false);
-  add(element_, kLineElements);
+  Advance(kLineElements);
   jmp(lines, T_NEAR);
   L(vectors);
   lea(spare_, ptr[element_ + lanes_]);
   cmp(spare_, count_);
   ja(rest, T_NEAR);
+  EnterBlock();
   Vector(0, false);
-  add(element_, lanes_);
+  Advance(lanes_);
   jmp(vectors, T_NEAR);
   L(rest);
+  cmp(element_, count_);
+  je(done, T_NEAR);
+  EnterBlock();
   mov(spare_, count_);
   sub(spare_, element_);
-  jz(done, T_NEAR);
   Rest();
   L(done);
-  for (size_t s = held; s-- > kFree;) pop(Xbyak::Reg64(kHeld[s]));
+  for (size_t s = changed; s-- > kFree;) pop(Xbyak::Reg64(kHeld[s]));
   vzeroupper();
   ret();
   After();
@@ -72,6 +81,24 @@ bool RunGenerator::Generate() {
   ready(PROTECT_RE);
   run_ = getCode<void (*)(const void* const*, size_t)>();
   return true;
+}
+
+// Where a block begins, goes on to its PlaneGroups.
+void RunGenerator::EnterBlock() {
+  if (block_ == 0) return;
+  Xbyak::Label entered;
+  test(element_.cvt32(), static_cast<uint32_t>(block_ - 1));
+  jnz(entered, T_NEAR);
+  add(group_, static_cast<uint32_t>(sizeof(PlaneGroup)));
+  xor_(bytes_.cvt32(), bytes_.cvt32());
+  for (size_t i = 0; i < instrs_.size(); ++i)
+    if (turned_[i] >= 0) StartDither(turned_[i], static_cast<size_t>(instrs_[i].stream));
+  L(entered);
+}
+
+void RunGenerator::Advance(int elements) {
+  add(element_, elements);
+  if (block_ > 0) add(bytes_, elements / 8);
 }
 
 // Prefetches a line of each bfloat16 tensor.
@@ -82,7 +109,7 @@ void RunGenerator::AskAhead() {
 }
 
 Xbyak::Reg64 RunGenerator::AddressOf(size_t stream) {
-  if (stream < std::size(kHeld)) return Xbyak::Reg64(kHeld[stream]);
+  if (stream < held_) return Xbyak::Reg64(kHeld[stream]);
   mov(spare_, ptr[table_ + 8 * stream]);
   return spare_;
 }
@@ -110,7 +137,7 @@ void RunGenerator::Vector(int v, bool in_part) {
       register_[static_cast<size_t>(instr.to)] = free_.back();
       free_.pop_back();
     }
-    Instruction(instr, v, in_part);
+    Instruction(i, v, in_part);
     std::vector<int32_t> ended{instr.to, instr.a, instr.b, instr.c};
     std::sort(ended.begin(), ended.end());
     ended.erase(std::unique(ended.begin(), ended.end()), ended.end());
@@ -119,11 +146,15 @@ void RunGenerator::Vector(int v, bool in_part) {
   }
 }
 
-void RunGenerator::Instruction(const RunInstr& i, int v, bool in_part) {
+void RunGenerator::Instruction(size_t number, int v, bool in_part) {
+  const RunInstr& i = instrs_[number];
   const auto stream = static_cast<size_t>(i.stream);
   switch (i.op) {
     case RunOp::kLoad:
       return Load(Of(i.to), stream, v, in_part);
+    case RunOp::kDecode:
+      mov(planes_, ptr[GroupAt(stream, offsetof(PlaneGroup, planes))]);
+      return Decode(i.planes, Of(i.to), turned_[number], stream, v);
     case RunOp::kApply:
       return Apply(i);
     case RunOp::kStore:

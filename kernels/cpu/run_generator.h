@@ -54,6 +54,12 @@ class RunGenerator : public RunCode, protected Xbyak::CodeGenerator {
   virtual void Negate(const Xbyak::Xmm& to, const Xbyak::Xmm& a) = 0;
   virtual void Magnitude(const Xbyak::Xmm& to, const Xbyak::Xmm& a) = 0;
   virtual void Floor(const Xbyak::Xmm& to, const Xbyak::Xmm& a) = 0;
+  // to = the values of the planes at PlaneAt. `turned`: the register with the state of the dither, if there is any.
+  // The next two need be only where HasDecodeCode holds.
+  virtual void Decode(const PlaneForm& /* form */, int /* to */, int /* turned */, size_t /* stream */,
+                      int /* v */) {}
+  // The state at the start of a block.
+  virtual void StartDither(int /* turned */, size_t /* stream */) {}
   // stream += a, or a * b.
   virtual void Sum(int a, int b, size_t stream, int v, bool in_part) = 0;
   // The elements that do not fill a vector. spare_ has their number, which is not 0.
@@ -65,25 +71,38 @@ class RunGenerator : public RunCode, protected Xbyak::CodeGenerator {
   void Vector(int v, bool in_part);
   // Of vector `v` of those that this turn works on. It may change spare_.
   Xbyak::Address At(size_t stream, int v);
+  // Of what GroupAt's block has at this offset, and of plane `b` of the elements of vector `v`.
+  Xbyak::RegExp GroupAt(size_t stream, size_t offset) { return AddressOf(stream) + group_ + offset; }
+  Xbyak::RegExp PlaneAt(const PlaneForm& form, int b, int v) const {
+    return planes_ + bytes_ + b * form.plane_bytes + v * lanes_ / 8;
+  }
   StreamType type(size_t stream) const { return streams_[stream]; }
   // Four bytes `times` times.
   void Words(Xbyak::Label& label, uint32_t word, int times);
 
   const Xbyak::Reg64 table_ = rdi, count_ = rsi, element_ = rax, spare_ = r11;
+  // Of runs with codes: the place of the present block's PlaneGroup among those of its stream, the bytes of a plane
+  // before the next element, and the planes that are decoded.
+  const Xbyak::Reg64 group_ = r15, bytes_ = r14, planes_ = r13;
 
  private:
   Xbyak::Reg64 AddressOf(size_t stream);
   void AskAhead();
-  void Instruction(const RunInstr& instr, int v, bool in_part);
+  void EnterBlock();
+  void Advance(int elements);
+  void Instruction(size_t number, int v, bool in_part);
   void Apply(const RunInstr& instr);
   Xbyak::Xmm VectorOf(int32_t value) const;
   int Of(int32_t value) const { return value < 0 ? -1 : register_[static_cast<size_t>(value)]; }
 
   const std::vector<RunInstr>& instrs_;
   const std::vector<StreamType>& streams_;
-  const int lanes_, values_;
+  const int lanes_, block_;
+  int values_;
+  size_t held_;                       // streams whose address has a register
   std::vector<size_t> last_;          // of each value: the instruction that uses it last
   std::vector<int> register_, free_;  // of each value; those of no value
+  std::vector<int> turned_;           // of each instruction; -1: it has no dither
   bool fits_ = true;
 };
 
