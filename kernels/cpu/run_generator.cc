@@ -21,16 +21,14 @@ constexpr size_t kFree = 5, kOfCodes = 3;
 }  // namespace
 
 RunGenerator::RunGenerator(const std::vector<RunInstr>& instrs, const std::vector<StreamType>& streams,
-                           int lanes, int values)
+                           int lanes, int registers)
     : CodeGenerator(Xbyak::DEFAULT_MAX_CODE_SIZE, Xbyak::AutoGrow),
       instrs_(instrs),
       streams_(streams),
       lanes_(lanes),
+      registers_(registers),
       block_(BlockElements(instrs)),
-      values_(values),
       held_(std::min(streams.size(), std::size(kHeld) - (block_ == 0 ? 0 : kOfCodes))) {
-  for (const RunInstr& i : instrs_)
-    turned_.push_back(i.op == RunOp::kDecode && i.planes.dither ? --values_ : -1);
   for (size_t i = 0; i < instrs_.size(); ++i)
     for (const int32_t value : {instrs_[i].to, instrs_[i].a, instrs_[i].b, instrs_[i].c}) {
       if (value < 0) continue;
@@ -38,16 +36,25 @@ RunGenerator::RunGenerator(const std::vector<RunInstr>& instrs, const std::vecto
       last_[static_cast<size_t>(value)] = i;
     }
   register_.resize(last_.size());
+  int live = 0;
+  for (size_t i = 0; i < instrs_.size(); ++i) {
+    live += instrs_[i].to >= 0;
+    values_ = std::max(values_, live);
+    live -= static_cast<int>(LastUsedBy(i).size());
+  }
+  next_ = values_;
+  fits_ = values_ <= registers_;
 }
 
 // void run(const void* const* streams, size_t count)
 bool RunGenerator::Generate() {
+  if (!fits_) return false;
   const size_t changed = block_ == 0 ? held_ : std::size(kHeld);
   for (size_t s = kFree; s < changed; ++s) push(Xbyak::Reg64(kHeld[s]));
   for (size_t s = 0; s < held_; ++s) mov(Xbyak::Reg64(kHeld[s]), ptr[table_ + 8 * s]);
   xor_(element_.cvt32(), element_.cvt32());
-  if (block_ > 0) mov(group_, -static_cast<int>(sizeof(PlaneGroup)));
-  Xbyak::Label lines, vectors, rest, done;
+  Xbyak::Label prepare, lines, vectors, rest, done;
+  if (block_ > 0) jmp(prepare, T_NEAR);
   L(lines);
   lea(spare_, ptr[element_ + kLineElements]);
   cmp(spare_, count_);
@@ -76,8 +83,13 @@ bool RunGenerator::Generate() {
   for (size_t s = changed; s-- > kFree;) pop(Xbyak::Reg64(kHeld[s]));
   vzeroupper();
   ret();
+  if (block_ > 0) {
+    L(prepare);
+    mov(group_, -static_cast<int>(sizeof(PlaneGroup)));
+    Prepare();
+    jmp(lines, T_NEAR);
+  }
   After();
-  if (!fits_) return false;
   ready(PROTECT_RE);
   run_ = getCode<void (*)(const void* const*, size_t)>();
   return true;
@@ -91,8 +103,7 @@ void RunGenerator::EnterBlock() {
   jnz(entered, T_NEAR);
   add(group_, static_cast<uint32_t>(sizeof(PlaneGroup)));
   xor_(bytes_.cvt32(), bytes_.cvt32());
-  for (size_t i = 0; i < instrs_.size(); ++i)
-    if (turned_[i] >= 0) StartDither(turned_[i], static_cast<size_t>(instrs_[i].stream));
+  StartBlock();
   L(entered);
 }
 
@@ -126,35 +137,38 @@ void RunGenerator::Words(Xbyak::Label& label, uint32_t word, int times) {
   for (int i = 0; i < times; ++i) dd(word);
 }
 
+// The values that no later instruction uses.
+std::vector<int32_t> RunGenerator::LastUsedBy(size_t instr) const {
+  const RunInstr& i = instrs_[instr];
+  std::vector<int32_t> ended{i.to, i.a, i.b, i.c};
+  std::sort(ended.begin(), ended.end());
+  ended.erase(std::unique(ended.begin(), ended.end()), ended.end());
+  std::erase_if(ended,
+                [&](int32_t value) { return value < 0 || last_[static_cast<size_t>(value)] != instr; });
+  return ended;
+}
+
 void RunGenerator::Vector(int v, bool in_part) {
   free_.clear();
   for (int r = values_; r-- > 0;) free_.push_back(r);
   for (size_t i = 0; i < instrs_.size(); ++i) {
-    const RunInstr& instr = instrs_[i];
-    if (instr.to >= 0) {
-      fits_ = fits_ && !free_.empty();
-      if (!fits_) return;
-      register_[static_cast<size_t>(instr.to)] = free_.back();
+    if (const int32_t to = instrs_[i].to; to >= 0) {
+      register_[static_cast<size_t>(to)] = free_.back();
       free_.pop_back();
     }
-    Instruction(i, v, in_part);
-    std::vector<int32_t> ended{instr.to, instr.a, instr.b, instr.c};
-    std::sort(ended.begin(), ended.end());
-    ended.erase(std::unique(ended.begin(), ended.end()), ended.end());
-    for (const int32_t value : ended)
-      if (value >= 0 && last_[static_cast<size_t>(value)] == i) free_.push_back(Of(value));
+    Instruction(instrs_[i], v, in_part);
+    for (const int32_t value : LastUsedBy(i)) free_.push_back(Of(value));
   }
 }
 
-void RunGenerator::Instruction(size_t number, int v, bool in_part) {
-  const RunInstr& i = instrs_[number];
+void RunGenerator::Instruction(const RunInstr& i, int v, bool in_part) {
   const auto stream = static_cast<size_t>(i.stream);
   switch (i.op) {
     case RunOp::kLoad:
       return Load(Of(i.to), stream, v, in_part);
     case RunOp::kDecode:
       mov(planes_, ptr[GroupAt(stream, offsetof(PlaneGroup, planes))]);
-      return Decode(i.planes, Of(i.to), turned_[number], stream, v);
+      return Decode(i.planes, Of(i.to), stream, v);
     case RunOp::kApply:
       return Apply(i);
     case RunOp::kStore:

@@ -31,9 +31,9 @@ class RunGenerator : public RunCode, protected Xbyak::CodeGenerator {
   bool Generate();
 
  protected:
-  // Values have registers 0 .. values - 1, of `lanes` floats each.
+  // Vector registers 0 .. registers - 1, of `lanes` floats each, may have values, or what the code holds beside them.
   RunGenerator(const std::vector<RunInstr>& instrs, const std::vector<StreamType>& streams, int lanes,
-               int values);
+               int registers);
 
   // Vector registers go by their numbers. `v`: which of a turn's vectors. in_part: as Rest() has it.
   virtual void Load(int to, size_t stream, int v, bool in_part) = 0;
@@ -54,18 +54,17 @@ class RunGenerator : public RunCode, protected Xbyak::CodeGenerator {
   virtual void Negate(const Xbyak::Xmm& to, const Xbyak::Xmm& a) = 0;
   virtual void Magnitude(const Xbyak::Xmm& to, const Xbyak::Xmm& a) = 0;
   virtual void Floor(const Xbyak::Xmm& to, const Xbyak::Xmm& a) = 0;
-  // to = the values of the planes at PlaneAt. `turned`: the register with the state of the dither, if there is any.
-  // The next two need be only where HasDecodeCode holds.
-  virtual void Decode(const PlaneForm& /* form */, int /* to */, int /* turned */, size_t /* stream */,
-                      int /* v */) {}
-  // The state at the start of a block.
-  virtual void StartDither(int /* turned */, size_t /* stream */) {}
   // stream += a, or a * b.
   virtual void Sum(int a, int b, size_t stream, int v, bool in_part) = 0;
   // The elements that do not fill a vector. spare_ has their number, which is not 0.
   virtual void Rest() = 0;
   // What stands after the function.
   virtual void After() = 0;
+  // The next three need be only where HasDecodeCode holds. to = the values of the planes at PlaneAt.
+  virtual void Decode(const PlaneForm& /* form */, int /* to */, size_t /* stream */, int /* v */) {}
+  // At the start of a block, and of the function. The code of the latter is made last.
+  virtual void StartBlock() {}
+  virtual void Prepare() {}
 
   // All instructions, on one vector or part of one.
   void Vector(int v, bool in_part);
@@ -75,6 +74,12 @@ class RunGenerator : public RunCode, protected Xbyak::CodeGenerator {
   Xbyak::RegExp GroupAt(size_t stream, size_t offset) { return AddressOf(stream) + group_ + offset; }
   Xbyak::RegExp PlaneAt(const PlaneForm& form, int b, int v) const {
     return planes_ + bytes_ + b * form.plane_bytes + v * lanes_ / 8;
+  }
+  // A register that no value will have, or -1. If there must be one, the code is refused without.
+  int Hold() { return next_ < registers_ ? next_++ : -1; }
+  int MustHold() {
+    fits_ = fits_ && next_ < registers_;
+    return Hold();
   }
   StreamType type(size_t stream) const { return streams_[stream]; }
   // Four bytes `times` times.
@@ -90,19 +95,20 @@ class RunGenerator : public RunCode, protected Xbyak::CodeGenerator {
   void AskAhead();
   void EnterBlock();
   void Advance(int elements);
-  void Instruction(size_t number, int v, bool in_part);
+  void Instruction(const RunInstr& instr, int v, bool in_part);
   void Apply(const RunInstr& instr);
   Xbyak::Xmm VectorOf(int32_t value) const;
+  std::vector<int32_t> LastUsedBy(size_t instr) const;
   int Of(int32_t value) const { return value < 0 ? -1 : register_[static_cast<size_t>(value)]; }
 
   const std::vector<RunInstr>& instrs_;
   const std::vector<StreamType>& streams_;
-  const int lanes_, block_;
-  int values_;
-  size_t held_;                       // streams whose address has a register
+  const int lanes_, registers_;
+  const int32_t block_;
+  const size_t held_;                 // streams whose address has a register
   std::vector<size_t> last_;          // of each value: the instruction that uses it last
   std::vector<int> register_, free_;  // of each value; those of no value
-  std::vector<int> turned_;           // of each instruction; -1: it has no dither
+  int values_ = 0, next_ = 0;         // registers of values: the first ones; the next one that Hold gives
   bool fits_ = true;
 };
 

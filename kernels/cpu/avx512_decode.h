@@ -1,0 +1,61 @@
+// The instructions of runs (run_code.h) that decode bit planes with AVX-512.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "kernels/cpu/run_generator.h"
+
+namespace act {
+
+// Vectors of 16 positions in 32 bits. What all vectors of a block or of the run need is in registers that no value
+// needs, and else in memory: loads are what decoding waits for.
+class Avx512Decode : public RunGenerator {
+ protected:
+  Avx512Decode(const std::vector<RunInstr>& instrs, const std::vector<StreamType>& streams);
+
+  void Prepare() override;
+  void StartBlock() override;
+  void Decode(const PlaneForm& form, int to, size_t stream, int v) override;
+  void After() override;
+
+  static constexpr int kLanes = 16, kTemp = 31, kSecondTemp = 30;
+  const Xbyak::Zmm temp_{kTemp};
+
+ private:
+  static constexpr int kRegisters = 30;  // the others are temporary
+  struct Word {
+    Xbyak::Label label;
+    int held = -1;  // its register; -1: none
+  };
+
+  // to = 256 times the code plus the offset (DitherOffsets), or the code itself.
+  void Positions(const PlaneForm& form, const Xbyak::Zmm& to, size_t stream, int v);
+  void Mask(const PlaneForm& form, const Xbyak::Zmm& to, int v);
+  void FromCode(const Xbyak::Opmask& mask, const PlaneForm& form, int first, int v);
+  void ScaleEvenly(const Xbyak::Zmm& to, size_t stream);
+  Xbyak::Zmm Either(const Xbyak::Zmm& temp, size_t stream, size_t offset, size_t other);
+
+  // The number of a block's PlaneGroup at this offset, or a word, for all lanes. An instruction may have one of them.
+  const Xbyak::Operand& Number(size_t stream, size_t offset);
+  const Xbyak::Operand& All(uint32_t word);
+  // The same in a register: `temp` where it has none.
+  Xbyak::Zmm Register(const Xbyak::Zmm& temp, size_t stream, size_t offset);
+  // to = the word, in lanes of its mask.
+  void Put(const Xbyak::Zmm& to, uint32_t word);
+  Word& WordOf(uint32_t word);
+
+  const Xbyak::Zmm second_temp_{kSecondTemp};
+  std::map<size_t, int> turned_;  // of streams with dither: the sequence's state (DitherOffsets)
+  std::map<std::pair<size_t, size_t>, int> numbers_;  // of a stream and an offset: its register; -1: none
+  std::map<uint32_t, Word> words_;
+  std::optional<Xbyak::Address> memory_;  // what Number and All have returned last
+  Xbyak::Zmm register_{0};
+  Xbyak::Label turns_;
+};
+
+}  // namespace act
