@@ -1,6 +1,9 @@
 #if defined(__x86_64__)
 #include "kernels/cpu/avx512_decode.h"
 
+#include <algorithm>
+#include <span>
+
 #include "kernels/math/rounding.h"
 
 namespace act {
@@ -8,7 +11,11 @@ namespace {
 
 using Xbyak::Operand;
 using Xbyak::Opmask;
+using Xbyak::Xmm;
+using Xbyak::Ymm;
 using Xbyak::Zmm;
+
+constexpr int kNoCode = 63;  // a byte of Codes that is 0
 
 constexpr size_t kScale = offsetof(PlaneGroup, scale), kMinimum = offsetof(PlaneGroup, minimum),
                  kOtherScale = offsetof(PlaneGroup, other_scale),
@@ -33,10 +40,16 @@ std::vector<size_t> NumbersOf(PlaneValue value) {
 
 }  // namespace
 
-Avx512Decode::Avx512Decode(const std::vector<RunInstr>& instrs, const std::vector<StreamType>& streams)
-    : RunGenerator(instrs, streams, kLanes, kRegisters) {
-  for (const RunInstr& i : instrs)
-    if (i.op == RunOp::kDecode && i.planes.dither) turned_[static_cast<size_t>(i.stream)] = MustHold();
+Avx512Decode::Avx512Decode(RunIsa isa, const std::vector<RunInstr>& instrs,
+                           const std::vector<StreamType>& streams)
+    : RunGenerator(instrs, streams, kLanes, kRegisters), has_bytes_(isa == RunIsa::kAvx512Bytes) {
+  for (const RunInstr& i : instrs) {
+    if (i.op != RunOp::kDecode) continue;
+    if (i.planes.dither) turned_[static_cast<size_t>(i.stream)] = MustHold();
+    if (UsesBytes(i.planes)) codes_[static_cast<size_t>(i.stream)] = MustHold();
+  }
+  for (Constant& table : std::span(tables_).first(kTurns))
+    if (!codes_.empty()) table.held = Hold();
   for (const RunInstr& i : instrs)
     if (i.op == RunOp::kDecode)
       for (const size_t offset : NumbersOf(i.planes.value))
@@ -46,12 +59,14 @@ Avx512Decode::Avx512Decode(const std::vector<RunInstr>& instrs, const std::vecto
 void Avx512Decode::Prepare() {
   for (const auto& [word, at] : words_)
     if (at.held >= 0) vpbroadcastd(Zmm(at.held), ptr[rip + at.label]);
+  for (const Constant& table : tables_)
+    if (table.held >= 0) vmovdqa32(Zmm(table.held), ptr[rip + table.label]);
 }
 
 void Avx512Decode::StartBlock() {
   for (const auto& [stream, turned] : turned_) {
     vpbroadcastd(Zmm(turned), ptr[GroupAt(stream, offsetof(PlaneGroup, turned))]);
-    vpaddd(Zmm(turned), Zmm(turned), ptr[rip + turns_]);
+    vpaddd(Zmm(turned), Zmm(turned), ptr[rip + tables_[kTurns].label]);
   }
   for (const auto& [at, held] : numbers_)
     if (held >= 0) vbroadcastss(Zmm(held), ptr[GroupAt(at.first, at.second)]);
@@ -61,8 +76,16 @@ void Avx512Decode::After() {
   align(4);
   for (auto& [word, at] : words_) Words(at.label, word, 1);
   align(64);
-  L(turns_);
-  for (uint32_t lane = 0; lane < kLanes; ++lane) dd(0u - (lane * kWeylStep << 16));
+  const auto table = [this](Table of, const auto& byte) {
+    L(tables_[of].label);
+    for (int i = 0; i < 64; ++i) db(static_cast<uint8_t>(byte(i)));
+  };
+  // Byte `r` of eight codes' bytes is what the instruction takes for bit 7 - r. Plane b has its 32 bits in bytes 4 b on.
+  table(kOrder, [](int i) { return 4 * (7 - i % 8) + i / 8 % 4; });
+  table(kUnits, [](int i) { return 1 << i % 8; });
+  for (const int v : {0, 1})
+    table(static_cast<Table>(kSpread + v), [v](int i) { return i % 4 == 1 ? 16 * v + i / 4 : kNoCode; });
+  table(kTurns, [](int i) { return (0u - (static_cast<uint32_t>(i / 4) * kWeylStep << 16)) >> 8 * (i % 4); });
 }
 
 void Avx512Decode::Decode(const PlaneForm& form, int to_number, size_t stream, int v) {
@@ -95,17 +118,48 @@ void Avx512Decode::Decode(const PlaneForm& form, int to_number, size_t stream, i
 
 void Avx512Decode::Positions(const PlaneForm& form, const Zmm& to, size_t stream, int v) {
   const int one = form.value == PlaneValue::kCode ? 1 : 256;
+  const bool bytes = UsesBytes(form);
   if (form.dither) {
-    const Zmm turned(turned_[stream]);
-    vpsrad(to, turned, 24);
+    const Zmm turned(turned_[stream]), &offset = bytes ? temp_ : to;
+    vpsrad(offset, turned, 24);
     vpsubd(turned, turned, All(kLanes * kWeylStep << 16));
-    vpord(to, to, All(1));
+    vpord(offset, offset, All(1));
+  }
+  if (bytes) {
+    const Zmm codes(codes_[stream]);
+    if (v == 0) Codes(form, codes.getIdx());
+    vpermb(to, Of(v == 0 ? kSpread : kSpreadSecond, second_temp_), codes);
+    if (form.dither) vpaddd(to, to, temp_);
+    if (one == 1) vpsrld(to, to, 8);
+    return;
   }
   for (int b = 0; b < form.bits; ++b) {
     kmovw(k1, word[PlaneAt(form, b, v)]);
     const auto level = static_cast<uint32_t>(one << b);
     b == 0 && !form.dither ? Put(to | k1 | T_z, level) : vpaddd(to | k1, to, All(level));
   }
+}
+
+// With one plane, a mask is all that is needed.
+bool Avx512Decode::UsesBytes(const PlaneForm& form) const {
+  return has_bytes_ && form.bits > 1 && form.value != PlaneValue::kMask;
+}
+
+// The codes of 32 elements: bytes of their planes are put side by side, and each 8 x 8 bits turned over.
+void Avx512Decode::Codes(const PlaneForm& form, int number) {
+  const auto planes = [&](const Xmm& to, int first) {
+    vmovd(to, dword[PlaneAt(form, first, 0)]);
+    for (int b = first + 1; b < std::min(form.bits, first + 4); ++b)
+      vpinsrd(to, to, dword[PlaneAt(form, b, 0)], static_cast<uint8_t>(b - first));
+  };
+  const Ymm codes(number);
+  planes(Xmm(number), 0);
+  if (form.bits > 4) {
+    planes(Xmm(kSecondTemp), 4);
+    vinserti32x4(codes, codes, Xmm(kSecondTemp), 1);
+  }
+  vpermb(codes, Ymm(Of(kOrder, second_temp_).getIdx()), codes);
+  vgf2p8affineqb(codes, Ymm(Of(kUnits, second_temp_).getIdx()), codes, 0);
 }
 
 void Avx512Decode::Mask(const PlaneForm& form, const Zmm& to, int v) {
@@ -151,7 +205,7 @@ const Operand& Avx512Decode::Number(size_t stream, size_t offset) {
   return memory_.emplace(ptr_b[GroupAt(stream, offset)]);
 }
 const Operand& Avx512Decode::All(uint32_t word) {
-  const Word& at = WordOf(word);
+  const Constant& at = WordOf(word);
   if (at.held >= 0) return register_ = Zmm(at.held);
   return memory_.emplace(ptr_b[rip + at.label]);
 }
@@ -162,13 +216,19 @@ Zmm Avx512Decode::Register(const Zmm& temp, size_t stream, size_t offset) {
   return temp;
 }
 void Avx512Decode::Put(const Zmm& to, uint32_t word) {
-  const Word& at = WordOf(word);
+  const Constant& at = WordOf(word);
   at.held < 0 ? vpbroadcastd(to, ptr[rip + at.label]) : vmovdqa32(to, Zmm(at.held));
 }
-Avx512Decode::Word& Avx512Decode::WordOf(uint32_t word) {
+const Avx512Decode::Constant& Avx512Decode::WordOf(uint32_t word) {
   const auto [at, fresh] = words_.try_emplace(word);
   if (fresh) at->second.held = Hold();
   return at->second;
+}
+Zmm Avx512Decode::Of(Table table, const Zmm& temp) {
+  const Constant& at = tables_[table];
+  if (at.held >= 0) return Zmm(at.held);
+  vmovdqa32(temp, ptr[rip + at.label]);
+  return temp;
 }
 
 }  // namespace act

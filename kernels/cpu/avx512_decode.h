@@ -16,7 +16,7 @@ namespace act {
 // needs, and else in memory: loads are what decoding waits for.
 class Avx512Decode : public RunGenerator {
  protected:
-  Avx512Decode(const std::vector<RunInstr>& instrs, const std::vector<StreamType>& streams);
+  Avx512Decode(RunIsa isa, const std::vector<RunInstr>& instrs, const std::vector<StreamType>& streams);
 
   void Prepare() override;
   void StartBlock() override;
@@ -28,13 +28,17 @@ class Avx512Decode : public RunGenerator {
 
  private:
   static constexpr int kRegisters = 30;  // the others are temporary
-  struct Word {
+  struct Constant {
     Xbyak::Label label;
     int held = -1;  // its register; -1: none
   };
+  // Vectors of constants: which byte goes where in Codes, where codes go from there, and how the dither goes on.
+  enum Table : size_t { kOrder, kUnits, kSpread, kSpreadSecond, kTurns, kTables };
 
   // to = 256 times the code plus the offset (DitherOffsets), or the code itself.
   void Positions(const PlaneForm& form, const Xbyak::Zmm& to, size_t stream, int v);
+  bool UsesBytes(const PlaneForm& form) const;
+  void Codes(const PlaneForm& form, int codes);
   void Mask(const PlaneForm& form, const Xbyak::Zmm& to, int v);
   void FromCode(const Xbyak::Opmask& mask, const PlaneForm& form, int first, int v);
   void ScaleEvenly(const Xbyak::Zmm& to, size_t stream);
@@ -47,15 +51,18 @@ class Avx512Decode : public RunGenerator {
   Xbyak::Zmm Register(const Xbyak::Zmm& temp, size_t stream, size_t offset);
   // to = the word, in lanes of its mask.
   void Put(const Xbyak::Zmm& to, uint32_t word);
-  Word& WordOf(uint32_t word);
+  const Constant& WordOf(uint32_t word);
+  Xbyak::Zmm Of(Table table, const Xbyak::Zmm& temp);
 
+  const bool has_bytes_;
   const Xbyak::Zmm second_temp_{kSecondTemp};
   std::map<size_t, int> turned_;  // of streams with dither: the sequence's state (DitherOffsets)
   std::map<std::pair<size_t, size_t>, int> numbers_;  // of a stream and an offset: its register; -1: none
-  std::map<uint32_t, Word> words_;
+  std::map<size_t, int> codes_;                       // of streams whose codes are made in bytes: 32 of them
+  std::map<uint32_t, Constant> words_;
+  Constant tables_[kTables];
   std::optional<Xbyak::Address> memory_;  // what Number and All have returned last
   Xbyak::Zmm register_{0};
-  Xbyak::Label turns_;
 };
 
 }  // namespace act

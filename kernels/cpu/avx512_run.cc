@@ -15,8 +15,8 @@ using Xbyak::Zmm;
 
 class Avx512 final : public Avx512Decode {
  public:
-  Avx512(const std::vector<RunInstr>& instrs, const std::vector<StreamType>& streams)
-      : Avx512Decode(instrs, streams), rounds_by_instruction_(UsesBFloat16Instructions()) {}
+  Avx512(RunIsa isa, const std::vector<RunInstr>& instrs, const std::vector<StreamType>& streams)
+      : Avx512Decode(isa, instrs, streams), rounds_by_instruction_(UsesBFloat16Instructions()) {}
 
  private:
   const Ymm half_{kTemp};
@@ -136,9 +136,9 @@ class Avx512 final : public Avx512Decode {
 
 }  // namespace
 
-std::shared_ptr<RunGenerator> Avx512Run(const std::vector<RunInstr>& instrs,
+std::shared_ptr<RunGenerator> Avx512Run(RunIsa isa, const std::vector<RunInstr>& instrs,
                                         const std::vector<StreamType>& streams) {
-  return std::make_shared<Avx512>(instrs, streams);
+  return std::make_shared<Avx512>(isa, instrs, streams);
 }
 
 }  // namespace act

@@ -47,7 +47,8 @@ struct PlaneGroup {
 struct PlacedCode {
   static constexpr size_t kMostBlocks = 64, kMostPlaneBytes = 128;
   PlaneGroup blocks[kMostBlocks];
-  uint8_t last[8 * kMostPlaneBytes];  // the planes of a short group, as far apart as those of others
+  // The planes of a short group, as far apart as those of others. The end of the last one is read with what follows it.
+  uint8_t last[8 * kMostPlaneBytes + 4];
 };
 
 // Fills in the blocks of `block` elements, which divides the group size. `code` is the sample's.

@@ -55,6 +55,9 @@ int32_t BlockElements(const std::vector<RunInstr>& instrs) {
 
 RunIsa BestRunIsa() {
 #if defined(__x86_64__)
+  if (HasIsa(dnnl::cpu_isa::avx512_core_vnni) && __builtin_cpu_supports("avx512vbmi") &&
+      __builtin_cpu_supports("gfni"))
+    return RunIsa::kAvx512Bytes;
   if (HasIsa(dnnl::cpu_isa::avx512_core)) return RunIsa::kAvx512;
   if (HasIsa(dnnl::cpu_isa::avx2) && __builtin_cpu_supports("fma")) return RunIsa::kAvx2;
 #endif
@@ -68,7 +71,7 @@ std::shared_ptr<const RunCode> Generated([[maybe_unused]] RunIsa isa,
                                          [[maybe_unused]] const std::vector<StreamType>& streams) {
 #if defined(__x86_64__)
   try {
-    const auto code = isa == RunIsa::kAvx512 ? Avx512Run(instrs, streams) : Avx2Run(instrs, streams);
+    const auto code = isa == RunIsa::kAvx2 ? Avx2Run(instrs, streams) : Avx512Run(isa, instrs, streams);
     if (code->Generate()) return code;
   } catch (const std::exception&) {  // of Xbyak: no memory that may be executed
   }

@@ -113,7 +113,7 @@ class RunGenerator : public RunCode, protected Xbyak::CodeGenerator {
 };
 
 // The generators of instruction sets. Each may be made only where the processor has its instructions.
-std::shared_ptr<RunGenerator> Avx512Run(const std::vector<RunInstr>& instrs,
+std::shared_ptr<RunGenerator> Avx512Run(RunIsa isa, const std::vector<RunInstr>& instrs,
                                         const std::vector<StreamType>& streams);
 std::shared_ptr<RunGenerator> Avx2Run(const std::vector<RunInstr>& instrs,
                                       const std::vector<StreamType>& streams);

@@ -16,14 +16,14 @@ namespace {
 // Tests run for each instruction set that the processor has.
 std::vector<RunIsa> Isas() {
   std::vector<RunIsa> isas;
-  for (const RunIsa isa : {RunIsa::kAvx2, RunIsa::kAvx512})
+  for (const RunIsa isa : {RunIsa::kAvx2, RunIsa::kAvx512, RunIsa::kAvx512Bytes})
     if (isa <= BestRunIsa()) isas.push_back(isa);
   return isas;
 }
 class RunCodeTest : public ::testing::TestWithParam<RunIsa> {};
 class CompiledRunTest : public ::testing::TestWithParam<RunIsa> {};
 std::string NameOf(const ::testing::TestParamInfo<RunIsa>& info) {
-  return info.param == RunIsa::kAvx512 ? "Avx512" : "Avx2";
+  return info.param == RunIsa::kAvx2 ? "Avx2" : info.param == RunIsa::kAvx512 ? "Avx512" : "Avx512Bytes";
 }
 INSTANTIATE_TEST_SUITE_P(Isas, RunCodeTest, ::testing::ValuesIn(Isas()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Isas, CompiledRunTest, ::testing::ValuesIn(Isas()), NameOf);
