@@ -15,7 +15,9 @@ using Xbyak::Xmm;
 using Xbyak::Ymm;
 using Xbyak::Zmm;
 
-constexpr int kNoCode = 63;  // a byte of Codes that is 0
+constexpr int kNoCode = 63;                           // a byte of Codes that is 0
+constexpr uint8_t kOr = 0xFE, kIsNotLessInteger = 5;  // of vpternlogd and vpcmpub
+constexpr int kFirstMask = 3, kLastMask = 6;          // those of codes of the second kind, 32 of them
 
 constexpr size_t kScale = offsetof(PlaneGroup, scale), kMinimum = offsetof(PlaneGroup, minimum),
                  kOtherScale = offsetof(PlaneGroup, other_scale),
@@ -38,6 +40,12 @@ std::vector<size_t> NumbersOf(PlaneValue value) {
   return {};
 }
 
+// The code from which others are of the second kind (level_values-inl.h). 0: all are of one.
+int FirstOfSecondKind(const PlaneForm& form) {
+  if (form.value == PlaneValue::kZero) return 1;
+  return form.value == PlaneValue::kSign || form.value == PlaneValue::kSides ? form.to : 0;
+}
+
 }  // namespace
 
 Avx512Decode::Avx512Decode(RunIsa isa, const std::vector<RunInstr>& instrs,
@@ -45,8 +53,16 @@ Avx512Decode::Avx512Decode(RunIsa isa, const std::vector<RunInstr>& instrs,
     : RunGenerator(instrs, streams, kLanes, kRegisters), has_bytes_(isa == RunIsa::kAvx512Bytes) {
   for (const RunInstr& i : instrs) {
     if (i.op != RunOp::kDecode) continue;
-    if (i.planes.dither) turned_[static_cast<size_t>(i.stream)] = MustHold();
-    if (UsesBytes(i.planes)) codes_[static_cast<size_t>(i.stream)] = MustHold();
+    const auto stream = static_cast<size_t>(i.stream);
+    if (i.planes.dither) turned_[stream] = MustHold();
+    // With one plane and no dither, a mask is all that is needed.
+    if (!has_bytes_ || i.planes.value == PlaneValue::kMask || (i.planes.bits == 1 && !i.planes.dither))
+      continue;
+    codes_[stream] = MustHold();
+    if (FirstOfSecondKind(i.planes) == 0) continue;
+    const int mask = kFirstMask + static_cast<int>(second_kind_.size());
+    if (mask > kLastMask) Refuse();
+    second_kind_[stream] = std::min(mask, kLastMask);
   }
   for (Constant& table : std::span(tables_).first(kTurns))
     if (!codes_.empty()) table.held = Hold();
@@ -80,73 +96,92 @@ void Avx512Decode::After() {
     L(tables_[of].label);
     for (int i = 0; i < 64; ++i) db(static_cast<uint8_t>(byte(i)));
   };
-  // Byte `r` of eight codes' bytes is what the instruction takes for bit 7 - r. Plane b has its 32 bits in bytes 4 b on.
+  // Of eight codes' bytes, the instruction takes number r for bit 7 - r. Plane b has its 32 bits in bytes 4 b on.
   table(kOrder, [](int i) { return 4 * (7 - i % 8) + i / 8 % 4; });
   table(kUnits, [](int i) { return 1 << i % 8; });
   for (const int v : {0, 1})
     table(static_cast<Table>(kSpread + v), [v](int i) { return i % 4 == 1 ? 16 * v + i / 4 : kNoCode; });
-  table(kTurns, [](int i) { return (0u - (static_cast<uint32_t>(i / 4) * kWeylStep << 16)) >> 8 * (i % 4); });
+  // Bytes hold the offset plus 128.
+  const uint32_t first = has_bytes_ ? 0x80000000 : 0;
+  table(kTurns,
+        [first](int i) { return (first - (static_cast<uint32_t>(i / 4) * kWeylStep << 16)) >> 8 * (i % 4); });
 }
 
 void Avx512Decode::Decode(const PlaneForm& form, int to_number, size_t stream, int v) {
   const Zmm to(to_number);
-  // k1 = the codes from `first` on. Their positions are at most half a level below it.
-  const auto from = [&](int first) { vpcmpgtd(k1, to, All(static_cast<uint32_t>(first * 256 - 128))); };
-  if (form.value != PlaneValue::kMask) Positions(form, to, stream, v);
+  if (form.value == PlaneValue::kMask) return Mask(form, to, v);
+  const Opmask second = codes_.contains(stream) ? PositionsOfBytes(form, to, stream, v)
+                                                : PositionsOfPlanes(form, to, stream, v);
+  // temp = one number, or the other in the second kind of codes.
+  const auto either = [&](const Zmm& temp, size_t offset, size_t other) {
+    const Zmm first = Register(temp, stream, offset);
+    vblendmps(temp | second, first, Number(stream, other));
+    return temp;
+  };
   switch (form.value) {
     case PlaneValue::kMask:
-      return Mask(form, to, v);
     case PlaneValue::kCode:
-      return vcvtdq2ps(to, to);
+      return;
     case PlaneValue::kUniform:
-      return ScaleEvenly(to, stream);
+      return vfmadd213ps(to, Register(temp_, stream, kScale), Number(stream, kMinimum));
     case PlaneValue::kSign:
+      return vmulps(to, to, either(temp_, kScale, kOtherScale));
     case PlaneValue::kSides:
-      from(form.to);
-      vpsubd(to | k1, to, All(static_cast<uint32_t>(form.to * 256)));
-      vcvtdq2ps(to, to);
-      if (form.value == PlaneValue::kSign) return vmulps(to, to, Either(temp_, stream, kScale, kOtherScale));
-      return vfmadd213ps(to, Either(temp_, stream, kScale, kOtherScale),
-                         Either(second_temp_, stream, kMinimum, kOtherMinimum));
+      either(temp_, kScale, kOtherScale);
+      return vfmadd213ps(to, temp_, either(second_temp_, kMinimum, kOtherMinimum));
     case PlaneValue::kZero:
-      from(1);
-      vpsubd(to, to, All(256));
-      ScaleEvenly(to, stream);
-      vblendmps(to | k1, Register(temp_, stream, kOtherMinimum), to);
+      vfmadd213ps(to, Register(temp_, stream, kScale), Number(stream, kMinimum));
+      return vblendmps(to | second, Register(temp_, stream, kOtherMinimum), to);
   }
 }
 
-void Avx512Decode::Positions(const PlaneForm& form, const Zmm& to, size_t stream, int v) {
+Opmask Avx512Decode::PositionsOfPlanes(const PlaneForm& form, const Zmm& to, size_t stream, int v) {
   const int one = form.value == PlaneValue::kCode ? 1 : 256;
-  const bool bytes = UsesBytes(form);
   if (form.dither) {
-    const Zmm turned(turned_[stream]), &offset = bytes ? temp_ : to;
-    vpsrad(offset, turned, 24);
+    const Zmm turned(turned_[stream]);
+    vpsrad(to, turned, 24);
     vpsubd(turned, turned, All(kLanes * kWeylStep << 16));
-    vpord(offset, offset, All(1));
-  }
-  if (bytes) {
-    const Zmm codes(codes_[stream]);
-    if (v == 0) Codes(form, codes.getIdx());
-    vpermb(to, Of(v == 0 ? kSpread : kSpreadSecond, second_temp_), codes);
-    if (form.dither) vpaddd(to, to, temp_);
-    if (one == 1) vpsrld(to, to, 8);
-    return;
+    vpord(to, to, All(1));
   }
   for (int b = 0; b < form.bits; ++b) {
     kmovw(k1, word[PlaneAt(form, b, v)]);
     const auto level = static_cast<uint32_t>(one << b);
     b == 0 && !form.dither ? Put(to | k1 | T_z, level) : vpaddd(to | k1, to, All(level));
   }
+  if (const int first = FirstOfSecondKind(form);
+      first > 0) {  // positions are at most half a level below their code
+    vpcmpgtd(k1, to, All(static_cast<uint32_t>(first * 256 - 128)));
+    vpsubd(to | k1, to, All(static_cast<uint32_t>(first * 256)));
+  }
+  vcvtdq2ps(to, to);
+  return k1;
 }
 
-// With one plane, a mask is all that is needed.
-bool Avx512Decode::UsesBytes(const PlaneForm& form) const {
-  return has_bytes_ && form.bits > 1 && form.value != PlaneValue::kMask;
+// With dither, 2^23 + 128 plus the position is put together from its bits: the code, and the offset plus 128, which is
+// a byte whose lowest bit is set.
+Opmask Avx512Decode::PositionsOfBytes(const PlaneForm& form, const Zmm& to, size_t stream, int v) {
+  const Zmm codes(codes_[stream]);
+  const Opmask second = second_kind_.contains(stream) ? Opmask(second_kind_[stream]) : k1;
+  if (v == 0) Codes(form, codes.getIdx(), second);
+  vpermb(to, Of(v == 0 ? kSpread : kSpreadSecond, second_temp_), codes);
+  if (form.dither) {
+    const Zmm turned(turned_[stream]);
+    vpsrld(temp_, turned, 24);
+    vpsubd(turned, turned, All(kLanes * kWeylStep << 16));
+    vpternlogd(to, temp_, All(0x4B000001), kOr);
+    vsubps(to, to, All(0x4B000080));
+  } else {
+    if (form.value == PlaneValue::kCode) vpsrld(to, to, 8);
+    vcvtdq2ps(to, to);
+  }
+  if (v == 0 || FirstOfSecondKind(form) == 0) return second;
+  kshiftrd(k1, second, 16);
+  return k1;
 }
 
-// The codes of 32 elements: bytes of their planes are put side by side, and each 8 x 8 bits turned over.
-void Avx512Decode::Codes(const PlaneForm& form, int number) {
+// The codes of 32 elements: bytes of their planes are put side by side, and each 8 x 8 bits turned over. Codes of the
+// second kind, `second`, count from the first of them.
+void Avx512Decode::Codes(const PlaneForm& form, int number, const Opmask& second) {
   const auto planes = [&](const Xmm& to, int first) {
     vmovd(to, dword[PlaneAt(form, first, 0)]);
     for (int b = first + 1; b < std::min(form.bits, first + 4); ++b)
@@ -160,6 +195,13 @@ void Avx512Decode::Codes(const PlaneForm& form, int number) {
   }
   vpermb(codes, Ymm(Of(kOrder, second_temp_).getIdx()), codes);
   vgf2p8affineqb(codes, Ymm(Of(kUnits, second_temp_).getIdx()), codes, 0);
+  if (const int first = FirstOfSecondKind(form); first > 0) {
+    const Constant& bytes = WordOf(0x01010101u * static_cast<uint32_t>(first));
+    if (bytes.held < 0) vpbroadcastd(second_temp_, ptr[rip + bytes.label]);
+    const Ymm from(bytes.held < 0 ? kSecondTemp : bytes.held);
+    vpcmpub(second, codes, from, kIsNotLessInteger);
+    vpsubb(codes | second, codes, from);
+  }
 }
 
 void Avx512Decode::Mask(const PlaneForm& form, const Zmm& to, int v) {
@@ -185,18 +227,6 @@ void Avx512Decode::FromCode(const Opmask& mask, const PlaneForm& form, int first
     (first >> b & 1) != 0 ? and_(spare_.cvt16(), plane) : or_(spare_.cvt16(), plane);
   }
   kmovw(mask, spare_.cvt32());
-}
-
-void Avx512Decode::ScaleEvenly(const Zmm& to, size_t stream) {
-  vcvtdq2ps(to, to);
-  vfmadd213ps(to, Register(temp_, stream, kScale), Number(stream, kMinimum));
-}
-
-// temp = one number, or where k1 is the other.
-Zmm Avx512Decode::Either(const Zmm& temp, size_t stream, size_t offset, size_t other) {
-  const Zmm first = Register(temp, stream, offset);
-  vblendmps(temp | k1, first, Number(stream, other));
-  return temp;
 }
 
 const Operand& Avx512Decode::Number(size_t stream, size_t offset) {

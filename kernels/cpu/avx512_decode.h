@@ -35,14 +35,13 @@ class Avx512Decode : public RunGenerator {
   // Vectors of constants: which byte goes where in Codes, where codes go from there, and how the dither goes on.
   enum Table : size_t { kOrder, kUnits, kSpread, kSpreadSecond, kTurns, kTables };
 
-  // to = 256 times the code plus the offset (DitherOffsets), or the code itself.
-  void Positions(const PlaneForm& form, const Xbyak::Zmm& to, size_t stream, int v);
-  bool UsesBytes(const PlaneForm& form) const;
-  void Codes(const PlaneForm& form, int codes);
+  // to = the positions as floats, those of the second kind of codes (level_values-inl.h) from the first of these on;
+  // or kCode itself. Both return where that kind is.
+  Xbyak::Opmask PositionsOfPlanes(const PlaneForm& form, const Xbyak::Zmm& to, size_t stream, int v);
+  Xbyak::Opmask PositionsOfBytes(const PlaneForm& form, const Xbyak::Zmm& to, size_t stream, int v);
+  void Codes(const PlaneForm& form, int codes, const Xbyak::Opmask& second);
   void Mask(const PlaneForm& form, const Xbyak::Zmm& to, int v);
   void FromCode(const Xbyak::Opmask& mask, const PlaneForm& form, int first, int v);
-  void ScaleEvenly(const Xbyak::Zmm& to, size_t stream);
-  Xbyak::Zmm Either(const Xbyak::Zmm& temp, size_t stream, size_t offset, size_t other);
 
   // The number of a block's PlaneGroup at this offset, or a word, for all lanes. An instruction may have one of them.
   const Xbyak::Operand& Number(size_t stream, size_t offset);
@@ -59,6 +58,7 @@ class Avx512Decode : public RunGenerator {
   std::map<size_t, int> turned_;  // of streams with dither: the sequence's state (DitherOffsets)
   std::map<std::pair<size_t, size_t>, int> numbers_;  // of a stream and an offset: its register; -1: none
   std::map<size_t, int> codes_;                       // of streams whose codes are made in bytes: 32 of them
+  std::map<size_t, int> second_kind_;                 // of those, where they are of the second kind
   std::map<uint32_t, Constant> words_;
   Constant tables_[kTables];
   std::optional<Xbyak::Address> memory_;  // what Number and All have returned last

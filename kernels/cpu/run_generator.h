@@ -78,9 +78,11 @@ class RunGenerator : public RunCode, protected Xbyak::CodeGenerator {
   // A register that no value will have, or -1. If there must be one, the code is refused without.
   int Hold() { return next_ < registers_ ? next_++ : -1; }
   int MustHold() {
-    fits_ = fits_ && next_ < registers_;
+    if (next_ == registers_) Refuse();
     return Hold();
   }
+  // Generate will return false.
+  void Refuse() { fits_ = false; }
   StreamType type(size_t stream) const { return streams_[stream]; }
   // Four bytes `times` times.
   void Words(Xbyak::Label& label, uint32_t word, int times);

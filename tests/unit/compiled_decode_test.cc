@@ -13,19 +13,20 @@
 namespace act {
 namespace {
 
-constexpr RunIsa kIsa = RunIsa::kAvx512;
-
-class CompiledDecode : public ::testing::Test {
+// Tests run for each instruction set that the processor has.
+class CompiledDecode : public ::testing::TestWithParam<RunIsa> {
  protected:
   void SetUp() override {
-    if (BestRunIsa() != kIsa) GTEST_SKIP() << "the processor has no AVX-512";
+    if (BestRunIsa() < GetParam()) GTEST_SKIP() << "the processor has not its instructions";
   }
 };
+INSTANTIATE_TEST_SUITE_P(Isas, CompiledDecode, ::testing::Values(RunIsa::kAvx512, RunIsa::kAvx512Bytes));
 
 // The bits, with one of all NaNs.
 uint32_t Bits(float x) { return std::isnan(x) ? 0x7FC00000u : std::bit_cast<uint32_t>(x); }
 
-// Every kind of value at every number of planes, with levels to spare and without, for each rounding.
+// Every kind of value at every number of planes, with levels to spare and
+// without, for each rounding.
 std::vector<Codec> PlaneCodecs(int64_t group) {
   std::vector<Codec> codecs = {Codec::Mask()};
   for (int bits = 1; bits <= 8; ++bits) {
@@ -47,7 +48,8 @@ std::vector<Codec> PlaneCodecs(int64_t group) {
   return codecs;
 }
 
-// The codes of samples, with a number that is no number in one group, and one of zeros alone.
+// The codes of samples, with a number that is no number in one group, and one
+// of zeros alone.
 struct Coded {
   const Codec codec;
   const CodeLayout layout;
@@ -98,7 +100,7 @@ void ExpectBits(const std::vector<float>& made, const std::vector<float>& expect
   ASSERT_EQ(made[expected.size()], guard);
 }
 
-TEST_F(CompiledDecode, EveryCodeHasTheBitsOfItsStep) {
+TEST_P(CompiledDecode, EveryCodeHasTheBitsOfItsStep) {
   int codes = 0;
   for (const int64_t group : {64, 256, 1024})
     for (const Codec& codec : PlaneCodecs(group))
@@ -107,12 +109,12 @@ TEST_F(CompiledDecode, EveryCodeHasTheBitsOfItsStep) {
         if (!form || (mask && !codec.HoldsMask())) continue;
         ++codes;
         SCOPED_TRACE(ToString(codec) + (mask ? ", its mask" : ""));
-        const auto code = RunCode::Make(kIsa,
+        const auto code = RunCode::Make(GetParam(),
                                         {{.op = RunOp::kDecode, .planes = *form, .to = 0, .stream = 0},
                                          {.op = RunOp::kStore, .a = 0, .stream = 1}},
                                         {StreamType::kCode, StreamType::kFloat});
         ASSERT_NE(code, nullptr);
-        for (const int64_t elements : {5, 1024 + 8, 1536, 2048 + 301}) {
+        for (const int64_t elements : {5, 1536, 1024 + 301}) {
           const Coded coded(codec, elements, 7);
           for (const TilePlace& place : Tiles(elements)) {
             SCOPED_TRACE(std::to_string(place.first) + ", " + std::to_string(place.count));
@@ -130,9 +132,9 @@ TEST_F(CompiledDecode, EveryCodeHasTheBitsOfItsStep) {
   EXPECT_GT(codes, 900);
 }
 
-// A block is a group of the one and a part of a group of the other. There are more streams than registers for
-// addresses.
-TEST_F(CompiledDecode, CodesOfOneRunMayHaveGroupsOfSeveralSizes) {
+// A block is a group of the one and a part of a group of the other. There are
+// more streams than registers for addresses.
+TEST_P(CompiledDecode, CodesOfOneRunMayHaveGroupsOfSeveralSizes) {
   const Codec codecs[] = {Codec::Sign(3, 2, 512).With(Metadata::kSides), Codec::Zero(5, 128),
                           Codec::Uniform(4, 1024, Rounding::kDither),    Codec::Sign(2, 2, 256),
                           Codec::Uniform(8, 128, Rounding::kDither),     Codec::Uniform(1, 256)};
@@ -148,7 +150,7 @@ TEST_F(CompiledDecode, CodesOfOneRunMayHaveGroupsOfSeveralSizes) {
         {.op = RunOp::kStore, .a = static_cast<int32_t>(c), .stream = static_cast<int32_t>(kCodes + c)});
   std::vector<StreamType> types(kCodes, StreamType::kCode);
   types.resize(2 * kCodes, StreamType::kFloat);
-  const auto code = RunCode::Make(kIsa, instrs, types);
+  const auto code = RunCode::Make(GetParam(), instrs, types);
   ASSERT_NE(code, nullptr);
   ASSERT_EQ(BlockElements(instrs), 128);
   for (const int64_t elements : {77, 1024, 2048 + 733, 1024 + 640}) {
@@ -175,15 +177,17 @@ TEST_F(CompiledDecode, CodesOfOneRunMayHaveGroupsOfSeveralSizes) {
 }
 
 // Other codes stay steps.
-TEST_F(CompiledDecode, OnlyPlanesOfEvenLevelsAreRead) {
+TEST(PlaneForm, OnlyPlanesOfEvenLevelsAreRead) {
   EXPECT_EQ(PlaneFormOf(Codec::Cast(kBFloat16), false), std::nullopt);
-  EXPECT_EQ(PlaneFormOf(Codec::Sign(3, 2).OfLevels(5), false), std::nullopt);  // three codes in 7 bits
+  EXPECT_EQ(PlaneFormOf(Codec::Sign(3, 2).OfLevels(5), false),
+            std::nullopt);  // three codes in 7 bits
   EXPECT_EQ(PlaneFormOf(Codec::Sign(4, 7, 64).Fitted(), false), std::nullopt);
   EXPECT_NE(PlaneFormOf(Codec::Sign(4, 7, 64).Fitted(), true), std::nullopt);
 }
 
-// Everything that may follow a decode in its step (DecodeEpilogue), and other steps beside it.
-TEST_F(CompiledDecode, RandomChainsHaveTheBitsOfTheirSteps) {
+// Everything that may follow a decode in its step (DecodeEpilogue), and other
+// steps beside it.
+TEST_P(CompiledDecode, RandomChainsHaveTheBitsOfTheirSteps) {
   const std::vector<Codec> codecs = {CodeWithSides(8, 2),
                                      CodeWithSides(256, 99),
                                      Codec::Sign(3, 2).With(Metadata::kLogPair),
@@ -192,19 +196,20 @@ TEST_F(CompiledDecode, RandomChainsHaveTheBitsOfTheirSteps) {
                                      Codec::Sign(3, 3).OfLevels(5),
                                      Codec::Uniform(2),
                                      Codec::Uniform(6, 1024, Rounding::kDither),
+                                     Codec::Uniform(1, 128, Rounding::kDither),
                                      Codec::Zero(3, 512),
                                      Codec::Mask(),
                                      Codec::Index(4),
                                      Codec::Cast(kBFloat16)};
   int compiled = 0;
-  for (unsigned seed = 0; seed < 2000; ++seed) {
+  for (unsigned seed = 0; seed < 1000; ++seed) {
     RandomNumbers random(seed);
     const Rebuild b = RandomChain(random, codecs);
     const bool same = Pick(random, 0, 3) != 0;
     SCOPED_TRACE("seed " + std::to_string(seed) + (same ? ", in1 = in0\n" : "\n") + ToString(b.r.program));
     FusedCase runs = b.Case(seed, same);
     FusedCase steps = b.CopyFor(runs, same);
-    runs.Run(kIsa, 2);
+    runs.Run(GetParam(), 2);
     steps.Run(RunIsa::kNone, 2);
     for (size_t i = 0; i < b.r.outputs.size(); ++i)
       for (int64_t e = 0; e < runs.output_views[i].elements; ++e)
@@ -212,10 +217,10 @@ TEST_F(CompiledDecode, RandomChainsHaveTheBitsOfTheirSteps) {
     std::string why;
     const KernelSite site = runs.Site();
     for (const CompiledRun& run :
-         CompileRuns(kIsa, site, *MakeFusedLoop(site, *FusedShapeOf(site, &why), &why)))
+         CompileRuns(GetParam(), site, *MakeFusedLoop(site, *FusedShapeOf(site, &why), &why)))
       compiled += !run.codes.empty();
   }
-  EXPECT_GT(compiled, 1000);
+  EXPECT_GT(compiled, 500);
 }
 
 }  // namespace
