@@ -21,9 +21,7 @@ class DitherStarts {
     if (!dither_) return 0;
     const uint64_t number = first_ + static_cast<uint64_t>(group), call = number / 8;
     if (call / kRandomLanes * kRandomLanes != random_.first_call) Draw(call / kRandomLanes * kRandomLanes);
-    RandomWords words;
-    for (size_t w = 0; w < 4; ++w) words.word[w] = random_.words[kRandomLanes * w + call % kRandomLanes];
-    return DitherStart(words, number);
+    return DitherStart(random_.words[kRandomLanes * WordOfStart(number) + call % kRandomLanes], number);
   }
 
  private:

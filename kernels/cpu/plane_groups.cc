@@ -12,7 +12,7 @@ namespace {
 // As the values of level_values-inl.h have them.
 PlaneGroup NumbersOf(const Codec& codec, const PlaneForm& form, const uint8_t* metadata, uint32_t start) {
   const GroupScale s = LoadGroupScale(codec, metadata);
-  PlaneGroup group;
+  PlaneGroup group = {};
   group.scale = s.scale * 0x1p-8f;
   group.minimum = s.minimum;
   group.other_scale = s.below * -0x1p-8f;
@@ -66,7 +66,7 @@ void PlaceCode(const Codec& codec, const CodeLayout& layout, const PlaneForm& fo
   DitherStarts starts(codec, random, place.sample, layout.groups);
   PlaneGroup* next = to.blocks;
   for (int64_t g = 0; g * group < place.count; ++g) {
-    PlaneGroup of_group;
+    PlaneGroup of_group = {};
     if (has_numbers)
       of_group = NumbersOf(codec, form, code + (first_group + g) * layout.metadata_bytes,
                            starts.Of(first_group + g));

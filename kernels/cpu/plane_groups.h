@@ -38,9 +38,9 @@ std::optional<PlaneForm> PlaneFormOf(const Codec& codec, bool mask);
 
 // A group, or the part of one that lies in a block of a tile.
 struct PlaneGroup {
-  const uint8_t* planes = nullptr;
-  float scale = 0, minimum = 0, other_scale = 0, other_minimum = 0;
-  uint32_t turned = 0;  // 2^16 (2^15 - 1 - start) of the dither sequence (DitherOffsets)
+  const uint8_t* planes;
+  float scale, minimum, other_scale, other_minimum;
+  uint32_t turned;  // 2^16 (2^15 - 1 - start) of the dither sequence (DitherOffsets)
 };
 
 // The blocks of a tile.

@@ -24,10 +24,14 @@ inline constexpr uint32_t kWeylStep = 40503;  // 2^16 / golden ratio, odd
 inline constexpr uint32_t kNearestBits = 0x8000;
 
 // The 16-bit start of the Weyl sequence of a group. One random call serves eight groups. `number`
-// counts the group among those of all samples. `call` is call number / 8 of the stream.
-ACT_HOST_DEVICE inline uint32_t DitherStart(const RandomWords& call, uint64_t number) {
-  const uint32_t word = call.word[number % 8 / 2];
+// counts the group among those of all samples. `call` is call number / 8 of the stream, of whose words
+// it takes one.
+ACT_HOST_DEVICE inline uint32_t WordOfStart(uint64_t number) { return number % 8 / 2; }
+ACT_HOST_DEVICE inline uint32_t DitherStart(uint32_t word, uint64_t number) {
   return number % 2 == 0 ? word & 0xFFFFu : word >> 16;
+}
+ACT_HOST_DEVICE inline uint32_t DitherStart(const RandomWords& call, uint64_t number) {
+  return DitherStart(call.word[WordOfStart(number)], number);
 }
 ACT_HOST_DEVICE inline uint32_t DitherStart(const RandomStream& s, int64_t sample, int64_t groups,
                                             int64_t group) {
