@@ -58,7 +58,7 @@ __global__ void CallRandom(RandomStream s, int64_t e, uint32_t* y, float probabi
   const RandomWords call = RandomCall(s, FirstCall(kRandom32Block, e, 1000, e));
   y[0] = Philox(call, y[0], y[1]).word[3];
   y[1] = Random32(s, 3, 1000, e) < DropoutThreshold(probability) ? 0 : SubWord16(Random16(s, 3, 1000, e), 2);
-  y[2] = DitherBits(DitherStart(call, static_cast<uint64_t>(e)), e);
+  y[2] = DitherBits(DitherStart(call, static_cast<uint64_t>(e)), e) + WordOfStart(static_cast<uint64_t>(e));
   y[3] = static_cast<uint32_t>(DitherOffset(DitherBits(DitherStart(s, 3, 4, 1), e)));
 }
 
