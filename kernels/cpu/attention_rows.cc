@@ -58,6 +58,8 @@ float ExponentialsOnTarget(const ScoreRow& row, float* scores, float* slope) {
   const D d;
   const int64_t count = Padded(row.end);
   if (row.softcap > 0) Cap(row.softcap, count, scores, slope);
+  // The gradients of later keys are 0, and must be 0 when they are multiplied by the slope.
+  if (slope) std::fill(slope + count, slope + std::max(count, Padded(row.keys)), 0.0f);
   if (row.bias) AddBias(row.bias, row.bias_column, row.end, scores);
   if (row.mask) HideMasked(row.mask, row.mask_column, row.end, scores);
   std::fill_n(scores, std::min(row.first, row.end), -kInfinity);

@@ -40,6 +40,22 @@ TEST(Attention, ThreadsThatShareAHeadComputeTheSameBits) {
   }
 }
 
+// Padding that products read must be zero: zero times a NaN would not be.
+TEST(Attention, WhatTheWorkspaceHeldBeforeIsNotRead) {
+  for (const Form& f : kForms) {
+    SCOPED_TRACE(f.name);
+    for (OpCase c : {Forward(f), Gradient(f), InBFloat16(Forward(f)), InBFloat16(Gradient(f))}) {
+      const KernelEntry& entry = CpuRegistry().For(c.op).front();
+      const OpResult first = RunKernel(entry, c, 1, PlannedWorkspace(c));
+      c.workspace_byte = std::byte{0xff};
+      const OpResult second = RunKernel(entry, c, 1, PlannedWorkspace(c));
+      ASSERT_FALSE(first.refused || second.refused) << first.error << second.error;
+      for (size_t i = 0; i < first.tensors.size(); ++i)
+        EXPECT_TRUE(second.tensors[i].bytes == first.tensors[i].bytes) << c.op << ", result " << i;
+    }
+  }
+}
+
 // Gradients that lie where q, k and v do are those that lie elsewhere.
 void ExpectSameInPlace(const OpCase& apart, const std::vector<std::pair<size_t, size_t>>& places) {
   OpCase in_place = apart;

@@ -80,7 +80,8 @@ struct OpCase {
   Program program = {};  // of an operator that runs one
   // (result, operand): the result lies where the operand does. Several operands of one result are the same tensor.
   std::vector<std::pair<size_t, size_t>> in_place = {};
-  bool goes_on = false;  // a tile after the first: outputs hold what those before made
+  bool goes_on = false;                        // a tile after the first: outputs hold what those before made
+  std::byte workspace_byte = std::byte{0xcd};  // what the workspace is full of; of 0xff, floats are NaN
 };
 
 struct OpResult {
@@ -137,7 +138,7 @@ inline OpResult RunKernel(const KernelEntry& entry, OpCase c, int threads, int64
   EXPECT_LE(result.workspace_bytes, workspace) << entry.name;
   constexpr size_t kGuard = 4096;
   const auto used = static_cast<size_t>(result.workspace_bytes);
-  std::vector<std::byte> storage(used + kGuard + 64, std::byte{0xcd});
+  std::vector<std::byte> storage(used + kGuard + 64, c.workspace_byte);
   auto* scratch = storage.data() + (64 - reinterpret_cast<uintptr_t>(storage.data()) % 64) % 64;
   std::vector<TensorView> inputs, outputs;
   for (TestTensor& t : c.inputs) inputs.push_back(t.View(true));
@@ -156,7 +157,7 @@ inline OpResult RunKernel(const KernelEntry& entry, OpCase c, int threads, int64
   for (size_t o = 0; o < place.size(); ++o)
     if (place[o] < c.inputs.size()) c.outputs[o].bytes = c.inputs[place[o]].bytes;
   for (size_t i = 0; i < kGuard; ++i)
-    if (scratch[used + i] != std::byte{0xcd}) {
+    if (scratch[used + i] != c.workspace_byte) {
       ADD_FAILURE() << entry.name << " writes " << i << " bytes past its workspace of " << used;
       break;
     }
