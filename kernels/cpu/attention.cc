@@ -4,9 +4,7 @@
 #include <array>
 
 #include "kernels/cpu/attention_blocks.h"
-#include "kernels/cpu/float_rows.h"
 #include "kernels/cpu/special.h"
-#include "kernels/cpu/tile_product.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "runtime/plan/workspace.h"
@@ -19,8 +17,9 @@ constexpr int64_t kForwardPieces = 64;
 
 class ForwardKernel final : public Kernel {
  public:
-  ForwardKernel(const AttentionShape& shape, const AttentionThreads& threads, const AttentionScratch& scratch)
-      : blocks_(shape, 0), threads_(threads), team_(threads.Team()), scratch_(scratch) {
+  ForwardKernel(const AttentionShape& shape, DType operands, const AttentionThreads& threads,
+                const AttentionScratch& scratch)
+      : blocks_(shape, 0, operands), threads_(threads), team_(threads.Team()), scratch_(scratch) {
     const int64_t slices = std::max<int64_t>(1, shape.batches * shape.kv_heads);
     if (team_.shares()) return;
     pieces_ =
@@ -55,36 +54,33 @@ class ForwardKernel final : public Kernel {
     float* tiles = scores + blocks_.rows * row;  // of k, then of v; of q and o
     float* q_tile = tiles + s.keys * ProductRowFloats(std::max(s.depth, s.value_depth));
     float* o_tile = q_tile + blocks_.rows * ProductRowFloats(s.depth);
-    const TensorView &q_all = blocks_.Operand(args, 0), &k_all = blocks_.Operand(args, 1),
-                     &v_all = blocks_.Operand(args, 2), &o_all = args.outputs[0];
+    const TensorView &q_all = blocks_.Operand(args, 0), &o_all = args.outputs[0];
+    const TensorRows k_rows{blocks_.Operand(args, 1), s.k.At(kv_slice, 0, 0), s.k.row, s.depth},
+        v_rows{blocks_.Operand(args, 2), s.v.At(kv_slice, 0, 0), s.v.row, s.value_depth};
+    const AttentionFactors& factors = blocks_.factors;
     const bool rounds = q_all.dtype == DType::kBFloat16;
-    const int64_t at_k = s.k.At(kv_slice, 0, 0), at_v = s.v.At(kv_slice, 0, 0);
-    const FloatTile k = TileOf(k_all, at_k, s.k.row, s.depth, tiles),
-                    v = TileOf(v_all, at_v, s.v.row, s.value_depth, tiles);
+    const FloatTile k = TileOf(k_rows, tiles), v = TileOf(v_rows, tiles);
     team_.ForParts(s.keys, kPartKeys, [&](int64_t begin, int64_t end) {
-      ReadTile(k, k_all, at_k, s.k.row, begin, end, s.depth);
-      blocks_.Transpose(k, begin, end, s.depth, s.scale, keys_across);
+      blocks_.ReadAcross(k, k_rows, begin, end, s.scale, keys_across);
     });
     if (rounds)
-      team_.ForParts(s.keys, kPartKeys, [&](int64_t begin, int64_t end) {
-        ReadTile(v, v_all, at_v, s.v.row, begin, end, s.value_depth);
-      });
+      team_.ForParts(s.keys, kPartKeys,
+                     [&](int64_t begin, int64_t end) { factors.ReadRight(v, v_rows, begin, end); });
     for (int64_t h = 0; h < s.Group(); ++h) {
       const int64_t head = kv_slice % s.kv_heads * s.Group() + h, slice = batch * s.heads + head;
       for (int64_t b = blocks_.count * piece / pieces_; b < blocks_.count * (piece + 1) / pieces_; ++b) {
         const int64_t first = blocks_.Begin(b), rows = blocks_.Rows(b);
         const BlockKeys keys = blocks_.Keys(args, slice, b);
-        const float* const block_keys = keys_across + keys.first;
-        const int64_t at_q = s.q.At(slice, first, 0), at_o = s.o.At(slice, first, 0);
-        const FloatTile q = TileOf(q_all, at_q, s.q.row, s.depth, q_tile),
-                        o = TileOf(o_all, at_o, s.o.row, s.value_depth, o_tile);
+        float* const block_keys = keys_across + keys.first;
+        const TensorRows q_rows{q_all, s.q.At(slice, first, 0), s.q.row, s.depth},
+            o_rows{o_all, s.o.At(slice, first, 0), s.o.row, s.value_depth};
+        const FloatTile q = TileOf(q_rows, q_tile), o = TileOf(o_rows, o_tile);
         if (rounds)
-          team_.ForParts(rows, 1, [&](int64_t begin, int64_t end) {
-            ReadTile(q, q_all, at_q, s.q.row, begin, end, s.depth);
-          });
+          team_.ForParts(rows, 1,
+                         [&](int64_t begin, int64_t end) { factors.ReadLeft(q, q_rows, begin, end); });
         team_.ForParts(PaddedKeys(keys.count), kPartKeys, [&](int64_t begin, int64_t end) {
-          Multiply({q.at, q.row, 1, block_keys + begin, row, scores + begin, row, rows, end - begin, s.depth,
-                    false});
+          factors.Product(LeftOf(q), {block_keys + begin, row}, {scores + begin, row}, rows, end - begin,
+                          s.depth, false);
         });
         team_.ForParts(rows, kPartQueries, [&](int64_t begin, int64_t end) {
           std::array<float, kAttentionQueries> normalizers;
@@ -97,11 +93,11 @@ class ForwardKernel final : public Kernel {
               blocks_.Kept(args, batch, head, first + r, keys, kept);
               MultiplyRow(kept, keys.count, scores + r * row);
             }
-            if (rounds) RoundRow(keys.count, scores + r * row, scores + r * row);
+            if (rounds) factors.RoundProbabilities(scores + r * row, keys.count);
           }
-          Multiply({scores + begin * row, row, 1, v.Row(keys.first), v.row, o.Row(begin), o.row, end - begin,
-                    s.value_depth, keys.count, false});
-          StoreTile(o, o_all, at_o, s.o.row, begin, end, s.value_depth, normalizers.data());
+          factors.Product(LeftOf({scores + begin * row, row}), factors.FromTerm(v, keys.first),
+                          {o.Row(begin), o.row}, end - begin, s.value_depth, keys.count, false);
+          StoreTile(o, o_rows, begin, end, normalizers.data());
         });
       }
     }
@@ -117,12 +113,13 @@ class ForwardKernel final : public Kernel {
 std::unique_ptr<Kernel> Attention(const KernelSite& site, std::string* why) {
   const auto s = BlockedShape(site, 0, site.outputs[0], why);
   if (!s) return nullptr;
-  const AttentionScratch scratch = AttentionScratch::Forward(s->queries, s->keys, s->depth, s->value_depth,
-                                                             site.inputs[0].dtype == DType::kBFloat16);
+  const DType operands = site.inputs[0].dtype;
+  const AttentionScratch scratch =
+      AttentionScratch::Forward(s->queries, s->keys, s->depth, s->value_depth, operands == DType::kBFloat16);
   const AttentionThreads threads(site.threads, site.workspace_bytes, scratch, true);
   if (threads.count < 1)
     return Refuse(why, TooLittleWorkspace(scratch.head + scratch.thread, site.workspace_bytes));
-  return std::make_unique<ForwardKernel>(*s, threads, scratch);
+  return std::make_unique<ForwardKernel>(*s, operands, threads, scratch);
 }
 
 }  // namespace

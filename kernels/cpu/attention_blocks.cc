@@ -3,16 +3,15 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/cpu/float_rows.h"
-#include "kernels/cpu/tile_product.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "runtime/plan/workspace.h"
 
 namespace act {
 
-AttentionBlocks::AttentionBlocks(const AttentionShape& shape, size_t first_operand)
+AttentionBlocks::AttentionBlocks(const AttentionShape& shape, size_t first_operand, DType operands)
     : s(shape),
+      factors(operands),
       count((s.queries + kAttentionQueries - 1) / kAttentionQueries),
       rows(count > 0 ? (s.queries + count - 1) / count : 0),
       row(AttentionRowFloats(s.keys)),
@@ -24,6 +23,7 @@ ScoreRow AttentionBlocks::RowOf(const KernelArgs& args, int64_t slice, int64_t q
   r.keys = keys.count;
   r.first = in_row(s.FirstKey(query));
   r.end = in_row(s.EndKey(query));
+  if (factors.pairs()) r.scale = s.scale;
   r.softcap = s.softcap;
   if (s.bias) {
     r.bias = Operand(args, 3).as<float>() + s.bias->At(slice, query, keys.first);
@@ -66,35 +66,12 @@ void AttentionBlocks::Kept(const KernelArgs& args, int64_t batch, int64_t head, 
              (head * s.queries + query) * s.keys + keys.first, keys.count, kept);
 }
 
-void AttentionBlocks::Transpose(const FloatTile& x, int64_t begin, int64_t end, int64_t columns, float factor,
-                                float* y) const {
-  TransposeScaled(x.Row(begin), x.row, end - begin, columns, factor, y + begin, row);
+void AttentionBlocks::ReadAcross(const FloatTile& tile, const TensorRows& x, int64_t begin, int64_t end,
+                                 float scale, float* y) const {
+  factors.ReadAcross(tile, x, begin, end, scale, y, row);
   if (end < s.keys) return;
-  for (int64_t c = 0; c < columns; ++c) std::fill(y + c * row + s.keys, y + (c + 1) * row, 0.0f);
-}
-
-FloatTile TileOf(const TensorView& tensor, int64_t at, int64_t row, int64_t columns, float* scratch) {
-  if (tensor.dtype != DType::kBFloat16) return {tensor.as<float>() + at, row};
-  return {scratch, ProductRowFloats(columns)};
-}
-
-void ReadTile(const FloatTile& tile, const TensorView& tensor, int64_t at, int64_t row, int64_t begin,
-              int64_t end, int64_t columns) {
-  if (tensor.dtype != DType::kBFloat16) return;
-  ReadRows({FloatSource::kBFloat16, tensor.as<BFloat16>() + at + begin * row, row}, end - begin, columns,
-           tile.Row(begin), tile.row);
-}
-
-void StoreTile(const FloatTile& tile, const TensorView& tensor, int64_t at, int64_t row, int64_t begin,
-               int64_t end, int64_t columns, const float* factors) {
-  for (int64_t r = begin; r < end; ++r) {
-    const float factor = factors ? factors[r] : 1;
-    if (tensor.dtype == DType::kBFloat16) {
-      WriteBFloat16Rows(tile.Row(r), 0, 1, columns, factor, tensor.as<BFloat16>() + at + r * row, 0);
-    } else if (factors) {
-      ScaleRow(factor, columns, tile.Row(r));
-    }
-  }
+  for (int64_t r = 0; r < factors.RowsAcross(x.columns); ++r)
+    std::fill(y + r * row + s.keys, y + (r + 1) * row, 0.0f);
 }
 
 std::optional<AttentionShape> BlockedShape(const KernelSite& site, size_t first, const TensorView& o,

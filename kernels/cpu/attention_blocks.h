@@ -11,27 +11,13 @@
 #include <optional>
 #include <string>
 
+#include "kernels/cpu/attention_factors.h"
 #include "kernels/cpu/attention_rows.h"
 #include "kernels/site/attention_shape.h"
 #include "runtime/executor/kernel.h"
 #include "runtime/plan/workspace.h"
 
 namespace act {
-
-// Rows of a matrix in float32: in the tensor itself, or in scratch space if the tensor is bfloat16.
-struct FloatTile {
-  float* at = nullptr;
-  int64_t row = 0;
-  float* Row(int64_t r) const { return at + r * row; }
-};
-// The tile of rows from element `at` of `tensor` on.
-FloatTile TileOf(const TensorView& tensor, int64_t at, int64_t row, int64_t columns, float* scratch);
-// Widens its rows begin..end-1, if they are not in the tensor.
-void ReadTile(const FloatTile& tile, const TensorView& tensor, int64_t at, int64_t row, int64_t begin,
-              int64_t end, int64_t columns);
-// Rows begin..end-1, times their factors unless these are null, go to the tensor when they are complete.
-void StoreTile(const FloatTile& tile, const TensorView& tensor, int64_t at, int64_t row, int64_t begin,
-               int64_t end, int64_t columns, const float* factors);
 
 // The threads that work on a head: one, or all threads of a parallel region, which then call the same functions. What a
 // member computes depends on no other part, so results are the same bits.
@@ -58,8 +44,9 @@ class AttentionTeam {
   int threads_;
 };
 
-// Parts of keys are whole panels of a product, and parts of queries whole tiles (tile_product.h).
-inline constexpr int64_t kPartKeys = 64, kPartQueries = 6;
+// Parts of keys are whole panels of a product, and parts of queries whole tiles (tile_product.h). Parts of other rows
+// are even, since pairs are made of two.
+inline constexpr int64_t kPartKeys = 64, kPartQueries = 6, kPartRows = 2;
 
 // How a kernel's threads work in a workspace: each on a head of its own, or all on one head, if more can work then.
 struct AttentionThreads {
@@ -86,12 +73,13 @@ struct BlockKeys {
 // kernel's inputs from `first` on.
 struct AttentionBlocks {
   AttentionShape s;
+  AttentionFactors factors;
   int64_t count = 0;  // blocks
   int64_t rows = 0;   // queries of a block; the last may have fewer
   int64_t row = 0;    // floats from one row of scores to the next
   size_t first = 0;
 
-  AttentionBlocks(const AttentionShape& shape, size_t first_operand);
+  AttentionBlocks(const AttentionShape& shape, size_t first_operand, DType operands);
 
   int64_t Begin(int64_t block) const { return block * rows; }
   int64_t Rows(int64_t block) const { return std::min(rows, s.queries - Begin(block)); }
@@ -110,10 +98,11 @@ struct AttentionBlocks {
   void Kept(const KernelArgs& args, int64_t batch, int64_t head, int64_t query, BlockKeys keys,
             float* kept) const;
 
-  // Writes the keys begin..end-1 of x [keys, columns] as columns of y [columns, row], times a factor, with zeros after
-  // the last key.
-  void Transpose(const FloatTile& x, int64_t begin, int64_t end, int64_t columns, float factor,
-                 float* y) const;
+  // Writes the keys begin..end-1 of x [keys, columns] as columns of the right factor y [columns, row], with zeros after
+  // the last key. Floats are read through `tile`, and multiplied by `scale`. If factors are pairs, rows of scores are
+  // multiplied by theirs instead (RowOf).
+  void ReadAcross(const FloatTile& tile, const TensorRows& x, int64_t begin, int64_t end, float scale,
+                  float* y) const;
 };
 
 // Keys with padding: products make whole vectors of scores.

@@ -8,9 +8,7 @@
 #include <vector>
 
 #include "kernels/cpu/attention_blocks.h"
-#include "kernels/cpu/float_rows.h"
 #include "kernels/cpu/special.h"
-#include "kernels/cpu/tile_product.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/mixed_floats.h"
@@ -24,9 +22,9 @@ namespace {
 // sums are added in order.
 class BackwardKernel final : public Kernel {
  public:
-  BackwardKernel(const AttentionShape& shape, int64_t bias_elements, int64_t parts, int64_t part_bytes,
-                 const AttentionThreads& threads, const AttentionScratch& scratch)
-      : blocks_(shape, 1),
+  BackwardKernel(const AttentionShape& shape, DType operands, int64_t bias_elements, int64_t parts,
+                 int64_t part_bytes, const AttentionThreads& threads, const AttentionScratch& scratch)
+      : blocks_(shape, 1, operands),
         threads_(threads),
         team_(threads.Team()),
         scratch_(scratch),
@@ -98,32 +96,36 @@ class BackwardKernel final : public Kernel {
              AttentionThreads::Places scratch) const {
     const AttentionShape& s = blocks_.s;
     const int64_t row = blocks_.row, batch = kv_slice / s.kv_heads;
+    const TensorView &q_all = blocks_.Operand(args, 0), &d_out_all = args.inputs[0],
+                     &dq_all = Gradient(args, 0);
+    const int64_t at_k = s.k.At(kv_slice, 0, 0), at_v = s.v.At(kv_slice, 0, 0);
+    const TensorRows k_rows{blocks_.Operand(args, 1), at_k, s.k.row, s.depth},
+        v_rows{blocks_.Operand(args, 2), at_v, s.v.row, s.value_depth},
+        dk_rows{Gradient(args, 1), at_k, s.k.row, s.depth},
+        dv_rows{Gradient(args, 2), at_v, s.v.row, s.value_depth};
+    const AttentionFactors& factors = blocks_.factors;
+    const bool rounds = q_all.dtype == DType::kBFloat16;
+    const int64_t most_rows = rounds ? EvenQueries(blocks_.rows) : blocks_.rows;
     float *keys_across = scratch.head, *values_across = keys_across + s.depth * row;
-    float *scores = values_across + s.value_depth * row, *d_scores = scores + blocks_.rows * row;
+    float *scores = values_across + s.value_depth * row, *d_scores = scores + most_rows * row;
     float *kept = scratch.own, *slopes = s.softcap > 0 ? kept + row : nullptr;
     // A copy of k. If operands are bfloat16, also tiles of dk, dv; of q, dq and the result's gradient.
     const int64_t depth_row = ProductRowFloats(s.depth), value_row = ProductRowFloats(s.value_depth);
-    const FloatTile k{d_scores + blocks_.rows * row, depth_row};
+    const FloatTile k{d_scores + most_rows * row, depth_row};
     float *dk_tile = k.Row(s.keys), *dv_tile = dk_tile + s.keys * depth_row;
-    float *q_tile = dv_tile + s.keys * value_row, *dq_tile = q_tile + blocks_.rows * depth_row;
-    float* d_out_tile = dq_tile + blocks_.rows * depth_row;
-    const TensorView &q_all = blocks_.Operand(args, 0), &k_all = blocks_.Operand(args, 1),
-                     &v_all = blocks_.Operand(args, 2), &d_out_all = args.inputs[0];
-    const TensorView &dq_all = Gradient(args, 0), &dk_all = Gradient(args, 1), &dv_all = Gradient(args, 2);
-    const bool rounds = q_all.dtype == DType::kBFloat16;
-    const int64_t at_k = s.k.At(kv_slice, 0, 0), at_v = s.v.At(kv_slice, 0, 0);
+    float *q_tile = dv_tile + s.keys * value_row, *dq_tile = q_tile + most_rows * depth_row;
+    float* d_out_tile = dq_tile + most_rows * depth_row;
     // v is not needed once it is transposed.
-    const FloatTile k_there = TileOf(k_all, at_k, s.k.row, s.depth, k.at),
-                    v = TileOf(v_all, at_v, s.v.row, s.value_depth, dv_tile),
-                    dk = TileOf(dk_all, at_k, s.k.row, s.depth, dk_tile),
-                    dv = TileOf(dv_all, at_v, s.v.row, s.value_depth, dv_tile);
+    const FloatTile k_there = TileOf(k_rows, k.at), v = TileOf(v_rows, dv_tile),
+                    dk = TileOf(dk_rows, dk_tile), dv = TileOf(dv_rows, dv_tile);
     team_.ForParts(s.keys, kPartKeys, [&](int64_t begin, int64_t end) {
-      ReadTile(k_there, k_all, at_k, s.k.row, begin, end, s.depth);
-      ReadTile(v, v_all, at_v, s.v.row, begin, end, s.value_depth);
-      if (k_there.at != k.at)
+      blocks_.ReadAcross(k_there, k_rows, begin, end, s.scale, keys_across);
+      blocks_.ReadAcross(v, v_rows, begin, end, 1, values_across);
+      if (factors.pairs()) {
+        factors.ReadRight(k, k_rows, begin, end);
+      } else if (k_there.at != k.at) {
         for (int64_t j = begin; j < end; ++j) std::copy_n(k_there.Row(j), s.depth, k.Row(j));
-      blocks_.Transpose(k, begin, end, s.depth, s.scale, keys_across);
-      blocks_.Transpose(v, begin, end, s.value_depth, 1, values_across);
+      }
       for (int64_t j = begin; j < end; ++j) {
         std::fill_n(dk.Row(j), s.depth, 0.0f);
         std::fill_n(dv.Row(j), s.value_depth, 0.0f);
@@ -134,24 +136,26 @@ class BackwardKernel final : public Kernel {
       for (int64_t b = 0; b < blocks_.count; ++b) {
         const int64_t first = blocks_.Begin(b), rows = blocks_.Rows(b);
         const BlockKeys keys = blocks_.Keys(args, slice, b);
-        const float* const block_keys = keys_across + keys.first;
-        const float* const block_values = values_across + keys.first;
-        const int64_t at_q = s.q.At(slice, first, 0), at_out = s.o.At(slice, first, 0);
-        const FloatTile q = TileOf(q_all, at_q, s.q.row, s.depth, q_tile),
-                        d_out = TileOf(d_out_all, at_out, s.o.row, s.value_depth, d_out_tile),
-                        dq = TileOf(dq_all, at_q, s.q.row, s.depth, dq_tile);
+        float* const block_keys = keys_across + keys.first;
+        float* const block_values = values_across + keys.first;
+        const int64_t at_q = s.q.At(slice, first, 0);
+        const TensorRows q_rows{q_all, at_q, s.q.row, s.depth}, dq_rows{dq_all, at_q, s.q.row, s.depth},
+            d_out_rows{d_out_all, s.o.At(slice, first, 0), s.o.row, s.value_depth};
+        const FactorTiles q = factors.TilesOf(q_rows, most_rows, q_tile),
+                          d_out = factors.TilesOf(d_out_rows, most_rows, d_out_tile);
+        const FloatTile dq = TileOf(dq_rows, dq_tile);
         if (rounds)
-          team_.ForParts(rows, 1, [&](int64_t begin, int64_t end) {
-            ReadTile(q, q_all, at_q, s.q.row, begin, end, s.depth);
-            ReadTile(d_out, d_out_all, at_out, s.o.row, begin, end, s.value_depth);
+          team_.ForParts(rows, kPartRows, [&](int64_t begin, int64_t end) {
+            factors.ReadTiles(q, q_rows, begin, end);
+            factors.ReadTiles(d_out, d_out_rows, begin, end);
           });
         team_.ForParts(PaddedKeys(keys.count), kPartKeys, [&](int64_t begin, int64_t end) {
-          Multiply({q.at, q.row, 1, block_keys + begin, row, scores + begin, row, rows, end - begin, s.depth,
-                    false});
-          Multiply({d_out.at, d_out.row, 1, block_values + begin, row, d_scores + begin, row, rows,
-                    end - begin, s.value_depth, false});
+          factors.Product(LeftOf(q.left), {block_keys + begin, row}, {scores + begin, row}, rows, end - begin,
+                          s.depth, false);
+          factors.Product(LeftOf(d_out.left), {block_values + begin, row}, {d_scores + begin, row}, rows,
+                          end - begin, s.value_depth, false);
         });
-        team_.ForParts(rows, 1, [&](int64_t begin, int64_t end) {
+        team_.ForParts(rows, kPartRows, [&](int64_t begin, int64_t end) {
           for (int64_t r = begin; r < end; ++r) {
             GradientRow g;
             bool sees_a_key;
@@ -172,28 +176,30 @@ class BackwardKernel final : public Kernel {
               g.d_bias_column = s.bias->column;
             }
             Backward(g);
-            if (!rounds) continue;
-            RoundRow(keys.count, g.exponentials, g.exponentials);
-            RoundRow(keys.count, g.d_weights, g.d_weights);
+            const int64_t done = r % kPartRows + 1;
+            if (rounds && (done == kPartRows || r + 1 == end))
+              factors.RoundGradients(scores + (r + 1 - done) * row, d_scores + (r + 1 - done) * row, done,
+                                     row, keys.count);
           }
         });
         team_.ForParts(keys.count, kPartKeys, [&](int64_t begin, int64_t end) {
-          Multiply({scores + begin, 1, row, d_out.at, d_out.row, dv.Row(keys.first + begin), dv.row,
-                    end - begin, s.value_depth, rows, true});
-          Multiply({d_scores + begin, 1, row, q.at, q.row, dk.Row(keys.first + begin), dk.row, end - begin,
-                    s.depth, rows, true});
+          factors.Product(factors.OverQueries(scores + begin, row), d_out.right,
+                          {dv.Row(keys.first + begin), dv.row}, end - begin, s.value_depth, rows, true);
+          factors.Product(factors.OverQueries(d_scores + begin, row), q.right,
+                          {dk.Row(keys.first + begin), dk.row}, end - begin, s.depth, rows, true);
         });
         team_.ForParts(rows, kPartQueries, [&](int64_t begin, int64_t end) {
-          Multiply({d_scores + begin * row, row, 1, k.Row(keys.first), k.row, dq.Row(begin), dq.row,
-                    end - begin, s.depth, keys.count, false});
-          StoreTile(dq, dq_all, at_q, s.q.row, begin, end, s.depth, nullptr);
+          factors.Product(factors.OverKeys(scores, d_scores, row).From(begin),
+                          factors.FromTerm(k, keys.first), {dq.Row(begin), dq.row}, end - begin, s.depth,
+                          keys.count, false);
+          StoreTile(dq, dq_rows, begin, end, nullptr);
         });
       }
     }
     if (rounds)
       team_.ForParts(s.keys, kPartKeys, [&](int64_t begin, int64_t end) {
-        StoreTile(dk, dk_all, at_k, s.k.row, begin, end, s.depth, nullptr);
-        StoreTile(dv, dv_all, at_v, s.v.row, begin, end, s.value_depth, nullptr);
+        StoreTile(dk, dk_rows, begin, end, nullptr);
+        StoreTile(dv, dv_rows, begin, end, nullptr);
       });
   }
 
@@ -212,9 +218,9 @@ std::unique_ptr<Kernel> AttentionGrad(const KernelSite& site, std::string* why) 
   if (!s) return nullptr;
   if (site.inputs[0].dtype != site.inputs[1].dtype) return Refuse(why, "do and q must have one type");
   if (!GradientsFit(*s, std::span(site.inputs).subspan(1), site.outputs, why)) return nullptr;
-  const AttentionScratch scratch =
-      AttentionScratch::Backward(s->queries, s->keys, s->depth, s->value_depth, s->softcap > 0,
-                                 site.inputs[1].dtype == DType::kBFloat16);
+  const DType operands = site.inputs[1].dtype;
+  const AttentionScratch scratch = AttentionScratch::Backward(s->queries, s->keys, s->depth, s->value_depth,
+                                                              s->softcap > 0, operands == DType::kBFloat16);
   const size_t of_bias = s->GradientOf(3);
   const bool has_d_bias = site.outputs.size() > of_bias;
   const int64_t bias_elements = has_d_bias ? site.outputs[of_bias].elements : 0;
@@ -232,7 +238,7 @@ std::unique_ptr<Kernel> AttentionGrad(const KernelSite& site, std::string* why) 
   if (threads.count < 1)
     return Refuse(why,
                   TooLittleWorkspace(scratch.head + scratch.thread + part_bytes(), site.workspace_bytes));
-  return std::make_unique<BackwardKernel>(*s, bias_elements, parts, part_bytes(), threads, scratch);
+  return std::make_unique<BackwardKernel>(*s, operands, bias_elements, parts, part_bytes(), threads, scratch);
 }
 
 }  // namespace

@@ -27,6 +27,13 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 constexpr int64_t Padded(int64_t count) { return (count + kRowPad - 1) / kRowPad * kRowPad; }
 
+void Scale(float scale, int64_t count, float* scores) {
+  const D d;
+  const auto factor = hn::Set(d, scale);
+  for (int64_t j = 0; j < count; j += kLanes)
+    hn::StoreU(hn::Mul(hn::LoadU(d, scores + j), factor), d, scores + j);
+}
+
 // score <- cap tanh(score / cap); its derivative is 1 - tanh^2
 void Cap(float cap, int64_t count, float* scores, float* slope) {
   const D d;
@@ -57,6 +64,7 @@ void HideMasked(const uint8_t* mask, int64_t column, int64_t count, float* score
 float ExponentialsOnTarget(const ScoreRow& row, float* scores, float* slope) {
   const D d;
   const int64_t count = Padded(row.end);
+  if (row.scale != 1) Scale(row.scale, count, scores);
   if (row.softcap > 0) Cap(row.softcap, count, scores, slope);
   // The gradients of later keys are 0, and must be 0 when they are multiplied by the slope.
   if (slope) std::fill(slope + count, slope + std::max(count, Padded(row.keys)), 0.0f);

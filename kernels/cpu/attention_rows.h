@@ -17,13 +17,14 @@ struct ScoreRow {
   int64_t bias_column = 0;
   const uint8_t* mask = nullptr;  // key j is hidden where mask[j * mask_column] is 0
   int64_t mask_column = 0;
+  float scale = 1;  // of the products that are the scores
   float softcap = 0;
 };
 
 // Whether the row sees any key.
 bool SeesAKey(const ScoreRow& row);
 
-// Replaces the scores of keys 0..keys-1, before cap, bias and mask, by e^(score - max), or 0
+// Replaces the scores of keys 0..keys-1, before scale, cap, bias and mask, by e^(score - max), or 0
 // where hidden. Returns the factor that turns these into probabilities: NaN if a score is NaN, 0 if
 // no key is visible. `slope`, if not null, receives the cap's derivative for the backward pass.
 float Exponentials(const ScoreRow& row, float* scores, float* slope);

@@ -22,38 +22,6 @@ inline void StoresAreDone() { __asm__ volatile("" ::: "memory"); }
 
 // ---- Packing
 
-// v[i] becomes column i of v: in words, in pairs of words, then in units of four.
-ACT_TARGET_BF16 inline void Transpose(__m512i (&v)[kSide]) {
-  constexpr __mmask16 kAll = 0xFFFF;
-  __m512i w[kSide];
-#pragma GCC unroll 8
-  for (int i = 0; i < 16; i += 2) {
-    w[i] = _mm512_maskz_unpacklo_epi32(kAll, v[i], v[i + 1]);
-    w[i + 1] = _mm512_maskz_unpackhi_epi32(kAll, v[i], v[i + 1]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 16; i += 4) {
-    v[i] = _mm512_maskz_unpacklo_epi64(0xFF, w[i], w[i + 2]);
-    v[i + 1] = _mm512_maskz_unpackhi_epi64(0xFF, w[i], w[i + 2]);
-    v[i + 2] = _mm512_maskz_unpacklo_epi64(0xFF, w[i + 1], w[i + 3]);
-    v[i + 3] = _mm512_maskz_unpackhi_epi64(0xFF, w[i + 1], w[i + 3]);
-  }
-  // v[4 i + j], lane l of 128 bits: rows 4 i .. 4 i + 3 of column 4 l + j.
-#pragma GCC unroll 4
-  for (int j = 0; j < 4; ++j) {
-    const __m512i a = _mm512_maskz_shuffle_i32x4(kAll, v[j], v[4 + j], 0x88);
-    const __m512i b = _mm512_maskz_shuffle_i32x4(kAll, v[j], v[4 + j], 0xDD);
-    const __m512i c = _mm512_maskz_shuffle_i32x4(kAll, v[8 + j], v[12 + j], 0x88);
-    const __m512i d = _mm512_maskz_shuffle_i32x4(kAll, v[8 + j], v[12 + j], 0xDD);
-    w[j] = _mm512_maskz_shuffle_i32x4(kAll, a, c, 0x88);
-    w[8 + j] = _mm512_maskz_shuffle_i32x4(kAll, a, c, 0xDD);
-    w[4 + j] = _mm512_maskz_shuffle_i32x4(kAll, b, d, 0x88);
-    w[12 + j] = _mm512_maskz_shuffle_i32x4(kAll, b, d, 0xDD);
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) v[i] = w[i];
-}
-
 template <class T>
 ACT_TARGET_BF16 void PackRows(const T* from, int64_t distance, int64_t terms, int64_t count, int64_t depth,
                               int64_t pair, uint32_t* rows) {
@@ -71,7 +39,7 @@ ACT_TARGET_BF16 void PackRows(const T* from, int64_t distance, int64_t terms, in
         const T* second = 2 * (k + i) + 1 < terms ? first + distance : nullptr;
         v[i] = Interleaved(LoadTerm(first, 0, lanes), LoadTerm(second, 0, lanes));
       }
-      Transpose(v);
+      TransposeWords(v);
       uint32_t* to = rows + at * depth + pair + k;
       const int64_t whole = std::min(kSide, count - at);
 #pragma GCC unroll 16

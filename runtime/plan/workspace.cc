@@ -29,7 +29,8 @@ AttentionScratch AttentionScratch::Forward(int64_t queries, int64_t keys, int64_
 AttentionScratch AttentionScratch::Backward(int64_t queries, int64_t keys, int64_t depth, int64_t value_depth,
                                             bool capped, bool bfloat16) {
   const int64_t row = AttentionRowFloats(std::min(keys, kTooLarge / 1024));
-  const int64_t block = std::min(queries, kAttentionQueries);
+  int64_t block = std::min(queries, kAttentionQueries);
+  if (bfloat16) block = EvenQueries(block);
   const int64_t q = TileRowFloats(depth), v = TileRowFloats(value_depth);
   int64_t floats = SaturatingMul(SaturatingAdd(SaturatingAdd(depth, value_depth), 2 * block), row);
   floats = SaturatingAdd(floats, SaturatingMul(keys, q));

@@ -52,6 +52,9 @@ constexpr int64_t WidenedThreadBytes(int64_t taps) { return (taps == 1 ? int64_t
 
 // Attention computes the scores of this many queries at a time.
 inline constexpr int64_t kAttentionQueries = 60;
+// Its gradient in bfloat16 has room for an even number of them, since some processors multiply pairs.
+constexpr int64_t EvenQueries(int64_t queries) { return (queries + 1) / 2 * 2; }
+static_assert(EvenQueries(kAttentionQueries) == kAttentionQueries);
 // Floats from one row of scores to the next. It is an odd number of cache lines, so that rows
 // spread over the cache.
 constexpr int64_t AttentionRowFloats(int64_t keys) { return ((keys + 15) / 16 | 1) * 16; }

@@ -36,7 +36,10 @@ TEST(Attention, ThreadsThatShareAHeadComputeTheSameBits) {
     SCOPED_TRACE(f.name);
     const int64_t keys = f.k[f.k.size() - 2];
     CompareShared(Forward(f), keys);
-    if (f.bias.empty() || !f.bias_gradient) CompareShared(Gradient(f), keys);
+    CompareShared(InBFloat16(Forward(f)), keys);
+    if (!f.bias.empty() && f.bias_gradient) continue;
+    CompareShared(Gradient(f), keys);
+    CompareShared(InBFloat16(Gradient(f)), keys);
   }
 }
 
