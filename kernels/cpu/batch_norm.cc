@@ -45,7 +45,7 @@ void Compute(const BatchNormShape& s, const Cut& cut, const KernelArgs& args, co
   const auto part_at = [&](int64_t p) {
     return Part(args.workspace.data.as<std::byte>() + p * cut.part_bytes, s.channels);
   };
-#pragma omp parallel for schedule(static, 1) if (s.rows * s.channels > kParallelElements)
+#pragma omp parallel for schedule(static) if (s.rows * s.channels > kParallelElements)
   for (int64_t p = 0; p < cut.parts; ++p) {
     const Part part = part_at(p);
     std::fill_n(part.mean, 2 * s.channels, 0.0);
