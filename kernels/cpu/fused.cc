@@ -18,9 +18,9 @@ namespace {
 constexpr int64_t kTilesPerThread = 16;
 constexpr int64_t kPartsOfThread = 4;
 
-// Who computes which part of a loop. A thread begins with its own share, consecutive parts, and so with the same part of
-// a tensor in loop after loop: mostly it is in that core's cache. Then it takes over parts of other threads, which the
-// machine may have stopped.
+// Who computes which part of a loop. A thread begins with its own share, consecutive parts, and so with the same part
+// of a tensor in loop after loop: mostly it is in that core's cache. Then it takes over parts of other threads, which
+// the machine may have stopped.
 class Shares {
  public:
   explicit Shares(int threads) : next_(static_cast<size_t>(threads)) {}

@@ -19,10 +19,10 @@ llvm::Expected<double> LowerFurther(TriedRerun& best, double bytes, const Unfini
 llvm::Error TakeFewestRepeats(TriedRerun& best, double bytes, const UnfinishedStep& step,
                               const RerunPasses& passes);
 
-// What is stored for the last segments is gone before the backward pass comes to a peak in the first ones. So of `best`,
-// which re-runs all segments that it can, the variant that re-runs the fewest and has the least peak, and at other
-// batches none that is higher than that of `best`. `least`: the least peak that is known from elsewhere, infinity if none
-// is.
+// What is stored for the last segments is gone before the backward pass comes to a peak in the first ones. So of
+// `best`, which re-runs all segments that it can, the variant that re-runs the fewest and has the least peak, and at
+// other batches none that is higher than that of `best`. `least`: the least peak that is known from elsewhere, infinity
+// if none is.
 llvm::Error TakeFewestReruns(TriedRerun& best, double least, const UnfinishedStep& step,
                              RerunAttempts& attempts);
 
