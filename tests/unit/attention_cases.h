@@ -90,10 +90,6 @@ inline const Form kForms[] = {
     {.name = "one block", .q = {2, 3, 17, 16}, .k = {2, 3, 17, 16}, .v = {2, 3, 17, 16}},
     {.name = "[N,T,H,D]", .q = {2, 3, 65, 20}, .k = {2, 3, 33, 20}, .v = {2, 3, 33, 7}, .heads_second = true},
     {.name = "many blocks and panels", .q = {1, 2, 131, 70}, .k = {1, 2, 197, 70}, .v = {1, 2, 197, 66}},
-    {.name = "odd extents", .q = {1, 2, 65, 13}, .k = {1, 2, 77, 13}, .v = {1, 2, 77, 9}},
-    {.name = "one query", .q = {2, 3, 1, 24}, .k = {2, 3, 37, 24}, .v = {2, 3, 37, 24}},
-    {.name = "one key", .q = {1, 2, 61, 7}, .k = {1, 2, 1, 7}, .v = {1, 2, 1, 5}},
-    {.name = "one of each", .q = {1, 2, 1, 1}, .k = {1, 2, 1, 1}, .v = {1, 2, 1, 1}},
     {.name = "long sums", .q = {1, 1, 7, 150}, .k = {1, 1, 300, 150}, .v = {1, 1, 300, 3}},
     {.name = "causal", .q = {2, 2, 130, 8}, .k = {2, 2, 130, 8}, .v = {2, 2, 130, 8}, .causal = true},
     {.name = "causal, past keys",
@@ -246,6 +242,10 @@ inline const Form kForms[] = {
      .v = {2, 2, 70, 8},
      .causal = true,
      .dropout = .5},
+    {.name = "odd extents", .q = {1, 2, 65, 13}, .k = {1, 2, 77, 13}, .v = {1, 2, 77, 9}},
+    {.name = "one query", .q = {2, 3, 1, 24}, .k = {2, 3, 37, 24}, .v = {2, 3, 37, 24}},
+    {.name = "one key", .q = {1, 2, 61, 7}, .k = {1, 2, 1, 7}, .v = {1, 2, 1, 5}},
+    {.name = "one of each", .q = {1, 2, 1, 1}, .k = {1, 2, 1, 1}, .v = {1, 2, 1, 1}},
 };
 
 // The case with bfloat16 operands but bias and mask. Results are float32.
