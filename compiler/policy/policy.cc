@@ -16,9 +16,9 @@ namespace {
 constexpr int kScoreBits = 4;  // of attention's queries and keys
 constexpr int64_t kLeastGroupSize = 64;
 constexpr int64_t kRerunSpacing = 9;
-constexpr int kCarefulBits = 8;         // of the loss's probabilities, and of small values
-constexpr int kAnchorBits = 2;          // of an anchor, in addition to the level's own
-constexpr int kKeptBits = 1;            // of what could be re-run and is not, so that it adds no more noise
+constexpr int kCarefulBits = 8;  // of the loss's probabilities, and of small values
+constexpr int kAnchorBits = 2;   // of an anchor, in addition to the level's own
+constexpr int kKeptBits = 1;     // of what could be re-run and is not: mostly it then adds no more noise
 constexpr int64_t kLeastElements = 32;  // of a sample: fewer take a few bytes and are kept
 
 // A code must save at least half of the tensor. Otherwise it is not worth its time and error.

@@ -153,8 +153,8 @@ llvm::Expected<Plan> SearchReruns(UnfinishedStep& step, std::vector<RerunCandida
   if (tried.empty()) return refused;
   llvm::consumeError(std::move(refused));
   const bool may_refine = !limited && !chosen_already;
-  if (TriedRerun* const of_l4 = LowestOfL4(tried); of_l4 && policy.least_peak && may_refine)
-    ACT_CHECK_OK(TakeFewestReruns(*of_l4, kAnyPeak, step, attempts));
+  TriedRerun* const of_l4 = policy.least_peak && may_refine ? LowestOfL4(tried) : nullptr;
+  if (of_l4) ACT_CHECK_OK(TakeFewestReruns(*of_l4, kAnyPeak, step, attempts));
   SettlePeaks(tried, alike);
   std::vector<RerunCandidate> candidates;
   candidates.reserve(tried.size());

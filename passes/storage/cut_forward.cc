@@ -134,10 +134,8 @@ class Cutter {
 
 bool IsHeavy(const Node& node) { return IsLinearProduct(OpOf(node)); }
 
-bool NormalizesRows(const Node& node) {
-  const Normalization& norm = OpOf(node).norm;
-  return norm.role == Normalization::Role::kNormalize && norm.by_rows;
-}
+bool IsNormalize(const Node& node) { return OpOf(node).norm.role == Normalization::Role::kNormalize; }
+bool NormalizesRows(const Node& node) { return IsNormalize(node) && OpOf(node).norm.by_rows; }
 
 std::vector<Segment> CutForward(const Graph& graph, const SavedValues& saved, int64_t spacing) {
   return Cutter(graph, saved, spacing).Run();

@@ -12,7 +12,8 @@ namespace act {
 // A convolution or a matrix product. Only such nodes count when they run a second time.
 bool IsHeavy(const Node& node);
 
-// Makes x - mean times rstd of rows, which the backward pass reads.
+// x, mean, rstd -> normalized x
+bool IsNormalize(const Node& node);
 bool NormalizesRows(const Node& node);
 
 // A stretch of the forward pass, nodes [begin, end). Its values can be recomputed from `anchors`,

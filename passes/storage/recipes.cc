@@ -59,7 +59,6 @@ bool IsLoss(const Node& node, ValueId v) {
 }  // namespace
 
 bool IsApply(const Node& node) { return OpOf(node).norm.role == Normalization::Role::kApply; }
-bool IsNormalize(const Node& node) { return OpOf(node).norm.role == Normalization::Role::kNormalize; }
 bool IsRerunProduct(const Node& node) {
   return IsLinearProduct(OpOf(node)) || OpOf(node).product == Product::kAttention;
 }

@@ -14,8 +14,6 @@ namespace act {
 
 // x, mean, rstd, gamma, beta -> normalized x times gamma plus beta
 bool IsApply(const Node& node);
-// x, mean, rstd -> normalized x
-bool IsNormalize(const Node& node);
 // A convolution, matrix product or attention, which may be re-run.
 bool IsRerunProduct(const Node& node);
 // The cost of having a value in the backward pass.

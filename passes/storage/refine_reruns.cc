@@ -22,7 +22,7 @@ constexpr double kWorkOfParts = .1;  // of the step without re-runs: what each s
 constexpr double kFewerBytes = .85, kWorthNoise = 1.04;
 // How many numbers of re-run segments are tried: all, in networks that are known.
 constexpr int64_t kMostVariants = 24;
-// Re-runs are left out if the step's products then are at most this part of what they were: codes may have more noise.
+// What is left out may add noise. So that pays only if the step's products then are at most this part of what they were.
 constexpr double kLessWork = .99;
 
 // The sizes of the results that repeat-products can make twice, the largest first.

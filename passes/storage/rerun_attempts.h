@@ -34,6 +34,7 @@ class CandidatePeak {
   double least_, most_ = std::numeric_limits<double>::infinity();
 };
 
+// The peak of the plan's training step, measured and not packed.
 llvm::Expected<CandidatePeak> PeakAt(const Plan& plan, int64_t batch, TargetKind target);
 
 struct CandidatePlan {
