@@ -20,9 +20,10 @@ namespace {
 constexpr double kWorkOfParts = .1;  // of the step without re-runs: what each step to smaller parts may add
 // Codes may take this part of the level's bytes if the peak is lower by kWorthNoise: their variance about doubles.
 constexpr double kFewerBytes = .85, kWorthNoise = 1.04;
-// How many numbers of re-run segments are tried: all, in networks that are known.
-constexpr int64_t kMostVariants = 24;
-// What is left out may add noise. So that pays only if the step's products then are at most this part of what they were.
+// How many numbers of re-run segments are tried, and the nodes of all these steps: networks that are known have fewer
+// segments. In one of thousands of layers a compilation takes seconds.
+constexpr int64_t kMostVariants = 24, kMostNodes = 120'000;
+// What is left out may add noise. So that pays only if the step's products are at most this part of what they were.
 constexpr double kLessWork = .99;
 
 // The sizes of the results that repeat-products can make twice, the largest first.
@@ -127,10 +128,12 @@ llvm::Error TakeFewestReruns(TriedRerun& best, double least, const UnfinishedSte
   const auto count = static_cast<int64_t>(
       RerunSegments(graph, SavedValues(graph, step.context), best.candidate.spacing, best.candidate.elements)
           .size());
+  const auto nodes = static_cast<int64_t>(graph.nodes.size());
+  const int64_t tries = std::min(count, std::clamp<int64_t>(kMostNodes / nodes, 1, kMostVariants));
   std::vector<RerunCandidate> variants;
-  for (int64_t v = 0; v < std::min(count, kMostVariants); ++v) {
+  for (int64_t v = 0; v < tries; ++v) {
     variants.push_back(best.candidate);
-    variants.back().segments = v * count / std::min(count, kMostVariants);
+    variants.back().segments = v * count / tries;
   }
   attempts.CompileAhead(variants);
   std::vector<TriedRerun> tried;
