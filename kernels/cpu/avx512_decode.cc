@@ -51,6 +51,7 @@ int FirstOfSecondKind(const PlaneForm& form) {
 Avx512Decode::Avx512Decode(RunIsa isa, const std::vector<RunInstr>& instrs,
                            const std::vector<StreamType>& streams)
     : RunGenerator(instrs, streams, kLanes, kRegisters), has_bytes_(isa == RunIsa::kAvx512Bytes) {
+  int next_mask = kFirstMask;
   for (const RunInstr& i : instrs) {
     if (i.op != RunOp::kDecode) continue;
     const auto stream = static_cast<size_t>(i.stream);
@@ -58,14 +59,19 @@ Avx512Decode::Avx512Decode(RunIsa isa, const std::vector<RunInstr>& instrs,
     // With one plane and no dither, a mask is all that is needed.
     if (!has_bytes_ || i.planes.value == PlaneValue::kMask || (i.planes.bits == 1 && !i.planes.dither))
       continue;
-    codes_[stream] = MustHold();
+    Bytes& bytes = bytes_[stream];
+    bytes.codes = MustHold();
+    bytes.form = i.planes;
     if (FirstOfSecondKind(i.planes) == 0) continue;
-    const int mask = kFirstMask + static_cast<int>(second_kind_.size());
-    if (mask > kLastMask) Refuse();
-    second_kind_[stream] = std::min(mask, kLastMask);
+    if (next_mask > kLastMask) Refuse();
+    bytes.second_kind = std::min(next_mask++, kLastMask);
   }
+  for (const RunInstr& i : instrs)
+    if (const auto of = bytes_.find(static_cast<size_t>(i.stream));
+        i.op == RunOp::kDecode && of != bytes_.end() && !of->second.maker)
+      of->second.maker = &i;
   for (Constant& table : std::span(tables_).first(kTurns))
-    if (!codes_.empty()) table.held = Hold();
+    if (!bytes_.empty()) table.held = Hold();
   for (const RunInstr& i : instrs)
     if (i.op == RunOp::kDecode)
       for (const size_t offset : NumbersOf(i.planes.value))
@@ -107,11 +113,15 @@ void Avx512Decode::After() {
         [first](int i) { return (first - (static_cast<uint32_t>(i / 4) * kWeylStep << 16)) >> 8 * (i % 4); });
 }
 
-void Avx512Decode::Decode(const PlaneForm& form, int to_number, size_t stream, int v) {
+void Avx512Decode::Decode(const RunInstr& decode, int to_number, int v) {
   const Zmm to(to_number);
-  if (form.value == PlaneValue::kMask) return Mask(form, to, v);
-  const Opmask second = codes_.contains(stream) ? PositionsOfBytes(form, to, stream, v)
-                                                : PositionsOfPlanes(form, to, stream, v);
+  const PlaneForm& form = decode.planes;
+  const auto stream = static_cast<size_t>(decode.stream);
+  const auto bytes = bytes_.find(stream);
+  if (bytes != bytes_.end() && bytes->second.maker == &decode && v == 0) Codes(bytes->second);
+  if (form.value == PlaneValue::kMask) return Mask(form, to, stream, v);
+  const Opmask second = bytes != bytes_.end() ? PositionsOfBytes(bytes->second, to, stream, v)
+                                              : PositionsOfPlanes(form, to, stream, v);
   // temp = one number, or the other in the second kind of codes.
   const auto either = [&](const Zmm& temp, size_t offset, size_t other) {
     const Zmm first = Register(temp, stream, offset);
@@ -159,36 +169,40 @@ Opmask Avx512Decode::PositionsOfPlanes(const PlaneForm& form, const Zmm& to, siz
 
 // With dither, 2^23 + 128 plus the position is put together from its bits: the code, and the offset plus 128, which is
 // a byte whose lowest bit is set.
-Opmask Avx512Decode::PositionsOfBytes(const PlaneForm& form, const Zmm& to, size_t stream, int v) {
-  const Zmm codes(codes_[stream]);
-  const Opmask second = second_kind_.contains(stream) ? Opmask(second_kind_[stream]) : k1;
-  if (v == 0) Codes(form, codes.getIdx(), second);
-  vpermb(to, Of(v == 0 ? kSpread : kSpreadSecond, second_temp_), codes);
-  if (form.dither) {
+Opmask Avx512Decode::PositionsOfBytes(const Bytes& bytes, const Zmm& to, size_t stream, int v) {
+  vpermb(to, Of(v == 0 ? kSpread : kSpreadSecond, second_temp_), Zmm(bytes.codes));
+  if (bytes.form.dither) {
     const Zmm turned(turned_[stream]);
     vpsrld(temp_, turned, 24);
     vpsubd(turned, turned, All(kLanes * kWeylStep << 16));
     vpternlogd(to, temp_, All(0x4B000001), kOr);
     vsubps(to, to, All(0x4B000080));
   } else {
-    if (form.value == PlaneValue::kCode) vpsrld(to, to, 8);
+    if (bytes.form.value == PlaneValue::kCode) vpsrld(to, to, 8);
     vcvtdq2ps(to, to);
   }
-  if (v == 0 || FirstOfSecondKind(form) == 0) return second;
+  return SecondKind(bytes, v);
+}
+
+Opmask Avx512Decode::SecondKind(const Bytes& bytes, int v) {
+  const Opmask second(bytes.second_kind);
+  if (v == 0 || FirstOfSecondKind(bytes.form) == 0) return second;
   kshiftrd(k1, second, 16);
   return k1;
 }
 
 // The codes of 32 elements: bytes of their planes are put side by side, and each 8 x 8 bits turned over. Codes of the
-// second kind, `second`, count from the first of them.
-void Avx512Decode::Codes(const PlaneForm& form, int number, const Opmask& second) {
+// second kind count from the first of them.
+void Avx512Decode::Codes(const Bytes& bytes) {
+  const PlaneForm& form = bytes.form;
+  const Opmask second(bytes.second_kind);
   const auto planes = [&](const Xmm& to, int first) {
     vmovd(to, dword[PlaneAt(form, first, 0)]);
     for (int b = first + 1; b < std::min(form.bits, first + 4); ++b)
       vpinsrd(to, to, dword[PlaneAt(form, b, 0)], static_cast<uint8_t>(b - first));
   };
-  const Ymm codes(number);
-  planes(Xmm(number), 0);
+  const Ymm codes(bytes.codes);
+  planes(Xmm(bytes.codes), 0);
   if (form.bits > 4) {
     planes(Xmm(kSecondTemp), 4);
     vinserti32x4(codes, codes, Xmm(kSecondTemp), 1);
@@ -196,16 +210,22 @@ void Avx512Decode::Codes(const PlaneForm& form, int number, const Opmask& second
   vpermb(codes, Ymm(Of(kOrder, second_temp_).getIdx()), codes);
   vgf2p8affineqb(codes, Ymm(Of(kUnits, second_temp_).getIdx()), codes, 0);
   if (const int first = FirstOfSecondKind(form); first > 0) {
-    const Constant& bytes = WordOf(0x01010101u * static_cast<uint32_t>(first));
-    if (bytes.held < 0) vpbroadcastd(second_temp_, ptr[rip + bytes.label]);
-    const Ymm from(bytes.held < 0 ? kSecondTemp : bytes.held);
+    const Constant& word = WordOf(0x01010101u * static_cast<uint32_t>(first));
+    if (word.held < 0) vpbroadcastd(second_temp_, ptr[rip + word.label]);
+    const Ymm from(word.held < 0 ? kSecondTemp : word.held);
     vpcmpub(second, codes, from, kIsNotLessInteger);
     vpsubb(codes | second, codes, from);
   }
 }
 
-void Avx512Decode::Mask(const PlaneForm& form, const Zmm& to, int v) {
+// Planes are read unless the stream's codes are there, and those of the mask are all that are not of the second kind.
+void Avx512Decode::Mask(const PlaneForm& form, const Zmm& to, size_t stream, int v) {
   const bool has_from = form.from > 0, has_to = form.to < 1 << form.bits;
+  if (const auto bytes = bytes_.find(stream); bytes != bytes_.end() && form.from == 0 && form.to > 0 &&
+                                              form.to == FirstOfSecondKind(bytes->second.form)) {
+    knotw(k1, SecondKind(bytes->second, v));
+    return Put(to | k1 | T_z, 0x3F800000);
+  }
   if (has_from) FromCode(k1, form, form.from, v);
   if (has_to) FromCode(k2, form, form.to, v);
   if (has_from && has_to)

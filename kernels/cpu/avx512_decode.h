@@ -20,7 +20,7 @@ class Avx512Decode : public RunGenerator {
 
   void Prepare() override;
   void StartBlock() override;
-  void Decode(const PlaneForm& form, int to, size_t stream, int v) override;
+  void Decode(const RunInstr& decode, int to, int v) override;
   void After() override;
 
   static constexpr int kLanes = 16, kTemp = 31, kSecondTemp = 30;
@@ -32,15 +32,24 @@ class Avx512Decode : public RunGenerator {
     Xbyak::Label label;
     int held = -1;  // its register; -1: none
   };
+  // Of a stream whose codes are made in bytes, 32 of them: where they are, and the mask of those of the second kind
+  // (unused if there is none). The first instruction that reads the stream makes them.
+  struct Bytes {
+    int codes = -1, second_kind = 1;
+    PlaneForm form;
+    const RunInstr* maker = nullptr;
+  };
   // Vectors of constants: which byte goes where in Codes, where codes go from there, and how the dither goes on.
   enum Table : size_t { kOrder, kUnits, kSpread, kSpreadSecond, kTurns, kTables };
 
   // to = the positions as floats, those of the second kind of codes (level_values-inl.h) from the first of these on;
   // or kCode itself. Both return where that kind is.
   Xbyak::Opmask PositionsOfPlanes(const PlaneForm& form, const Xbyak::Zmm& to, size_t stream, int v);
-  Xbyak::Opmask PositionsOfBytes(const PlaneForm& form, const Xbyak::Zmm& to, size_t stream, int v);
-  void Codes(const PlaneForm& form, int codes, const Xbyak::Opmask& second);
-  void Mask(const PlaneForm& form, const Xbyak::Zmm& to, int v);
+  Xbyak::Opmask PositionsOfBytes(const Bytes& bytes, const Xbyak::Zmm& to, size_t stream, int v);
+  void Codes(const Bytes& bytes);
+  // The lanes of vector `v` in the mask of the second kind.
+  Xbyak::Opmask SecondKind(const Bytes& bytes, int v);
+  void Mask(const PlaneForm& form, const Xbyak::Zmm& to, size_t stream, int v);
   void FromCode(const Xbyak::Opmask& mask, const PlaneForm& form, int first, int v);
 
   // The number of a block's PlaneGroup at this offset, or a word, for all lanes. An instruction may have one of them.
@@ -57,8 +66,7 @@ class Avx512Decode : public RunGenerator {
   const Xbyak::Zmm second_temp_{kSecondTemp};
   std::map<size_t, int> turned_;  // of streams with dither: the sequence's state (DitherOffsets)
   std::map<std::pair<size_t, size_t>, int> numbers_;  // of a stream and an offset: its register; -1: none
-  std::map<size_t, int> codes_;                       // of streams whose codes are made in bytes: 32 of them
-  std::map<size_t, int> second_kind_;                 // of those, where they are of the second kind
+  std::map<size_t, Bytes> bytes_;
   std::map<uint32_t, Constant> words_;
   Constant tables_[kTables];
   std::optional<Xbyak::Address> memory_;  // what Number and All have returned last

@@ -23,7 +23,9 @@ class Compiler {
       // Fewer steps need fewer registers.
       for (; last - first >= kFewestSteps && !run; --last) run = Of(first, last);
       first = run ? run->last : std::max(last, first) + 1;
-      if (run) runs.push_back(*std::move(run));
+      if (!run) continue;
+      streams_ += run->streams.size();
+      runs.push_back(*std::move(run));
     }
     return runs;
   }
@@ -74,13 +76,31 @@ class Compiler {
     return false;
   }
 
+  // The code that the step reads, by its number in the run. The numbers and the mask of a tensor are two operands of the
+  // node and one code here.
+  int32_t CodeOf(const Step& step, const PlaneForm& form, std::vector<RunPlanes>& codes) const {
+    const auto tensor = static_cast<size_t>(step.tensor);
+    const auto known = std::find_if(codes.begin(), codes.end(), [&](const RunPlanes& planes) {
+      const auto other = static_cast<size_t>(planes.tensor);
+      return site_.node->inputs[other] == site_.node->inputs[tensor] &&
+             loop_.inputs[other].codec == loop_.inputs[tensor].codec && planes.stream == step.stream;
+    });
+    if (known == codes.end()) {
+      codes.push_back({step.tensor, step.stream, form});
+      return static_cast<int32_t>(codes.size()) - 1;
+    }
+    if (known->form.value == PlaneValue::kMask) known->form = form;
+    return static_cast<int32_t>(known - codes.begin());
+  }
+
   std::optional<CompiledRun> Of(size_t first, size_t last) {
     CompiledRun run;
     run.first = first;
     run.last = last;
     std::vector<RunInstr> instrs;
     std::vector<StreamType> types;
-    std::map<int32_t, int32_t> value_of;  // of registers
+    std::map<int32_t, int32_t> value_of;                     // of registers
+    std::map<std::pair<int32_t, bool>, int32_t> decoded_of;  // of codes, and of their masks
     int32_t values = 0;
     const auto stream = [&](RunStream of, StreamType type) {
       const auto known = std::find(run.streams.begin(), run.streams.end(), of);
@@ -122,11 +142,13 @@ class Compiler {
       };
       const auto decoded = [&](bool mask) {
         const PlaneForm form = *PlaneFormOf(loop_.inputs[static_cast<size_t>(step.tensor)].codec, mask);
-        const auto code = static_cast<int32_t>(run.codes.size());
-        run.codes.push_back({step.tensor, step.stream, form});
-        return next({.op = RunOp::kDecode,
-                     .planes = form,
-                     .stream = stream({RunStream::kCode, code}, StreamType::kCode)});
+        const int32_t code = CodeOf(step, form, run.codes);
+        const auto [known, fresh] = decoded_of.try_emplace({code, mask}, values);
+        if (fresh)
+          next({.op = RunOp::kDecode,
+                .planes = form,
+                .stream = stream({RunStream::kCode, code}, StreamType::kCode)});
+        return known->second;
       };
       const auto applied = [&](Opcode op, int32_t a, int32_t b = -1, int32_t c = -1) {
         return next({.op = RunOp::kApply, .instr = {ToTileOp(op), false}, .a = a, .b = b, .c = c});
@@ -172,7 +194,7 @@ class Compiler {
           instrs.push_back(instr);
       }
     }
-    if (types.size() > kMostRunStreams || run.codes.size() > kMostRunCodes) return std::nullopt;
+    if (streams_ + types.size() > kMostRunStreams || run.codes.size() > kMostRunCodes) return std::nullopt;
     run.block = BlockElements(instrs);
     run.code = RunCode::Make(isa_, instrs, types);
     if (!run.code) return std::nullopt;
@@ -182,12 +204,50 @@ class Compiler {
   const RunIsa isa_;
   const KernelSite& site_;
   const FusedLoop& loop_;
+  size_t streams_ = 0;  // of the runs so far
 };
+
+std::vector<int64_t> PeriodsOf(const FusedLoop& loop) {
+  std::vector<int64_t> periods;
+  for (const LoopRegister& reg : loop.registers)
+    if (reg.place == Place::kColumn) periods.push_back(reg.period);
+  for (const SumOutput& sum : loop.sums) periods.push_back(sum.columns);
+  std::sort(periods.begin(), periods.end());
+  periods.erase(std::unique(periods.begin(), periods.end()), periods.end());
+  return periods;
+}
+
+std::vector<int32_t> PlacedRegisters(const FusedLoop& loop) {
+  std::vector<bool> used(loop.registers.size()), made_in_result(loop.registers.size());
+  const auto mark = [&used](int32_t r) {
+    if (r >= 0) used[static_cast<size_t>(r)] = true;
+  };
+  auto run = loop.runs.begin();
+  for (size_t i = 0; i < loop.steps.size(); ++i) {
+    if (run != loop.runs.end() && i == run->last) ++run;
+    if (run != loop.runs.end() && i >= run->first) continue;
+    for (const int32_t r : loop.steps[i].Read()) mark(r);
+    mark(loop.steps[i].Made());
+  }
+  for (const DirectStore& direct : loop.direct) made_in_result[static_cast<size_t>(direct.reg)] = true;
+  std::vector<int32_t> placed;
+  for (size_t r = 0; r < loop.registers.size(); ++r) {
+    const Place place = loop.registers[r].place;
+    if (place == Place::kDirect || made_in_result[r] || (place == Place::kColumn && used[r]))
+      placed.push_back(static_cast<int32_t>(r));
+  }
+  return placed;
+}
 
 }  // namespace
 
-std::vector<CompiledRun> CompileRuns(RunIsa isa, const KernelSite& site, const FusedLoop& loop) {
-  return isa == RunIsa::kNone ? std::vector<CompiledRun>() : Compiler(isa, site, loop).Compile();
+void CompileRuns(RunIsa isa, const KernelSite& site, FusedLoop& loop) {
+  loop.periods = PeriodsOf(loop);
+  if (isa != RunIsa::kNone && loop.periods.size() <= kMostPeriods)
+    loop.runs = Compiler(isa, site, loop).Compile();
+  else
+    loop.periods.clear();  // nothing uses them
+  loop.placed = PlacedRegisters(loop);
 }
 
 }  // namespace act

@@ -96,7 +96,7 @@ std::unique_ptr<Kernel> CreateFused(const KernelSite& site, RunIsa isa, std::str
   if (!shape) return nullptr;
   std::optional<FusedLoop> loop = MakeFusedLoop(site, *shape, why);
   if (!loop) return nullptr;
-  loop->runs = CompileRuns(isa, site, *loop);
+  CompileRuns(isa, site, *loop);
   return std::make_unique<FusedKernel>(std::move(*loop), PluginCodecsOf(site.node->program), site.threads);
 }
 

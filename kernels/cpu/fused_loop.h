@@ -91,7 +91,8 @@ struct SumOutput {
   int64_t workspace = 0;  // byte offset of parts x columns double-precision partial sums
 };
 
-inline constexpr size_t kMostRunStreams = 64, kMostRunCodes = 8;
+// Of all runs of a loop together: streams, and periods of columns and sums. Of one run: codes.
+inline constexpr size_t kMostRunStreams = 128, kMostPeriods = 8, kMostRunCodes = 8;
 
 // What a compiled run reads or writes, as addresses of a tile's first element.
 struct RunStream {
@@ -101,7 +102,7 @@ struct RunStream {
   bool operator==(const RunStream&) const = default;
 };
 
-// A coded operand whose planes a run reads.
+// A coded operand whose planes a run reads. form: of its numbers, if the run reads numbers and not its mask alone.
 struct RunPlanes {
   int32_t tensor = -1, stream = 0;
   PlaneForm form;
@@ -131,9 +132,13 @@ struct FusedLoop {
   std::vector<LoopRegister> registers;
   std::vector<float> constants;  // value of register first_constant + i
   int32_t first_constant = 0;
-  std::vector<Step> once;            // scalars and columns
-  std::vector<Step> steps;           // of each tile
-  std::vector<CompiledRun> runs;     // of these
+  std::vector<Step> once;         // scalars and columns
+  std::vector<Step> steps;        // of each tile
+  std::vector<CompiledRun> runs;  // of these
+  std::vector<int64_t> periods;   // all that its columns and sums have, each once
+  // Registers whose address depends on the tile: those that steps outside of runs use, and those in tensors, which are
+  // prefetched.
+  std::vector<int32_t> placed;
   std::vector<ReadPattern> reads;    // per operand of the node; empty except for kRead
   std::vector<CodedTensor> inputs;   // per operand
   std::vector<CodedTensor> outputs;  // per result

@@ -30,6 +30,10 @@ TileWalker::TileWalker(const FusedLoop& loop, const KernelArgs& args, float* scr
       made_in_[direct.reg] = direct.output;
   }
   ComputeOnce();
+  phases_[kMostPeriods] = 0;
+  Cursor* cursor = cursors_;
+  for (const CompiledRun& run : loop.runs)
+    for (const RunStream& stream : run.streams) *cursor++ = CursorOf(stream);
 }
 
 TileOperand TileWalker::Operand(int32_t reg, int64_t from) const {
@@ -94,60 +98,74 @@ void TileWalker::Run(int64_t first, int64_t last, int64_t part) {
 void TileWalker::RunTile(const TilePlace& place) {
   PlaceTile(place);
   size_t i = 0;
+  const Cursor* cursors = cursors_;
   for (const CompiledRun& run : loop_.runs) {
     for (; i < run.first; ++i) RunStep(loop_.steps[i], place);
-    RunCompiled(run, place);
+    RunCompiled(run, cursors, place);
+    cursors += run.streams.size();
     i = run.last;
   }
   for (; i < loop_.steps.size(); ++i) RunStep(loop_.steps[i], place);
 }
 
-const PlaneGroup* TileWalker::PlacePlanes(const CompiledRun& run, size_t number, const TilePlace& place) {
-  const RunPlanes& planes = run.codes[number];
+const int64_t* TileWalker::PhaseOf(int64_t period) const {
+  return phases_ + (std::find(loop_.periods.begin(), loop_.periods.end(), period) - loop_.periods.begin());
+}
+
+TileWalker::Cursor TileWalker::CursorOf(const RunStream& stream) const {
+  const auto number = static_cast<size_t>(stream.number);
+  const int64_t* const no_phase = phases_ + kMostPeriods;
+  const auto tensor = [no_phase](const TensorView& view) {
+    return Cursor{view.as<const std::byte>(), ByteSize(view.dtype), no_phase};
+  };
+  const auto floats = [this](int64_t scratch, const int64_t* phase) {
+    return Cursor{reinterpret_cast<const std::byte*>(scratch_ + scratch), 0, phase};
+  };
+  switch (stream.kind) {
+    case RunStream::kRegister: {
+      const LoopRegister& reg = loop_.registers[number];
+      if (made_in_[number] >= 0) return tensor(args_.outputs[static_cast<size_t>(made_in_[number])]);
+      if (reg.place == Place::kDirect) return tensor(args_.inputs[static_cast<size_t>(reg.input)]);
+      return floats(reg.scratch, reg.place == Place::kColumn ? PhaseOf(reg.period) : no_phase);
+    }
+    case RunStream::kOperand:
+      return tensor(args_.inputs[number]);
+    case RunStream::kResult:
+      return tensor(args_.outputs[number]);
+    case RunStream::kSum:
+      return floats(loop_.sums[number].scratch, PhaseOf(loop_.sums[number].columns));
+    case RunStream::kCode:
+      break;
+  }
+  return {reinterpret_cast<const std::byte*>(placed_[number].blocks), 0, no_phase};
+}
+
+void TileWalker::PlacePlanes(const RunPlanes& planes, int64_t block, const TilePlace& place, PlacedCode& to) {
   const auto tensor = static_cast<size_t>(planes.tensor);
   const CodedTensor& coded = loop_.inputs[tensor];
   const auto* codes = args_.inputs[tensor].as<const uint8_t>() + place.sample * coded.layout.sample_bytes;
   AskForNextCodes<false>(coded.codec, coded.layout, codes, place.first, place.count);
   const int64_t samples_before = args_.first_sample * loop_.shape.samples_each;
   PlaceCode(coded.codec, coded.layout, planes.form, Drawn(planes.stream),
-            {place.sample + samples_before, place.elements, place.first, place.count}, run.block, codes,
-            placed_[number]);
-  return placed_[number].blocks;
+            {place.sample + samples_before, place.elements, place.first, place.count}, block, codes, to);
 }
 
-void TileWalker::RunCompiled(const CompiledRun& run, const TilePlace& place) {
+void TileWalker::RunCompiled(const CompiledRun& run, const Cursor* cursors, const TilePlace& place) {
+  for (size_t c = 0; c < run.codes.size(); ++c) PlacePlanes(run.codes[c], run.block, place, placed_[c]);
   const int64_t offset = place.sample * place.elements + place.first;
-  const auto in = [offset](const TensorView& view) {
-    return view.as<const std::byte>() + offset * ByteSize(view.dtype);
-  };
   const void* streams[kMostRunStreams];
-  for (size_t s = 0; s < run.streams.size(); ++s) {
-    const auto number = static_cast<size_t>(run.streams[s].number);
-    switch (run.streams[s].kind) {
-      case RunStream::kRegister:
-        streams[s] = at_[number];
-        break;
-      case RunStream::kOperand:
-        streams[s] = in(args_.inputs[number]);
-        break;
-      case RunStream::kResult:
-        streams[s] = in(args_.outputs[number]);
-        break;
-      case RunStream::kSum:
-        streams[s] = scratch_ + loop_.sums[number].scratch + offset % loop_.sums[number].columns;
-        break;
-      case RunStream::kCode:
-        streams[s] = PlacePlanes(run, number, place);
-        break;
-    }
-  }
+  for (size_t s = 0; s < run.streams.size(); ++s)
+    streams[s] = cursors[s].start + offset * cursors[s].element_bytes + *cursors[s].phase_bytes;
   (*run.code)(streams, static_cast<size_t>(place.count));
 }
 
 void TileWalker::PlaceTile(const TilePlace& place) {
   const int64_t offset = place.sample * place.elements + place.first;
+  for (size_t p = 0; p < loop_.periods.size(); ++p)
+    phases_[p] = offset % loop_.periods[p] * int64_t{sizeof(float)};
   int64_t period = 0, phase = 0;  // neighbouring columns mostly have the same period
-  for (size_t r = 0; r < loop_.registers.size(); ++r) {
+  for (const int32_t of : loop_.placed) {
+    const auto r = static_cast<size_t>(of);
     const LoopRegister& reg = loop_.registers[r];
     if (reg.place == Place::kDirect) {
       at_[r] = args_.inputs[static_cast<size_t>(reg.input)].as<float>() + offset;

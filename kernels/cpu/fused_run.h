@@ -25,9 +25,17 @@ class TileWalker {
   void RunTile(const TilePlace& place);
   void PlaceTile(const TilePlace& place);
   void RunStep(const Step& step, const TilePlace& place);
-  void RunCompiled(const CompiledRun& run, const TilePlace& place);
-  // Of code `number` of the run.
-  const PlaneGroup* PlacePlanes(const CompiledRun& run, size_t number, const TilePlace& place);
+  // Where the elements of a run's stream begin: for element e of the walk at start + e * element_bytes + *phase_bytes.
+  struct Cursor {
+    const std::byte* start = nullptr;
+    int64_t element_bytes = 0;
+    const int64_t* phase_bytes = nullptr;
+  };
+  Cursor CursorOf(const RunStream& stream) const;
+  const int64_t* PhaseOf(int64_t period) const;
+  // cursors: of the run.
+  void RunCompiled(const CompiledRun& run, const Cursor* cursors, const TilePlace& place);
+  void PlacePlanes(const RunPlanes& planes, int64_t block, const TilePlace& place, PlacedCode& to);
   void Apply(const Step& step, int64_t count) const;
   void ReadRow(int32_t input, int64_t first_row, int64_t rows, float* x) const;
   void StoreRow(const Step& step, int64_t first_row, int64_t rows) const;
@@ -44,6 +52,8 @@ class TileWalker {
   int64_t part_ = 0;
   float* at_[kMaxLoopRegisters];        // each register in the current tile
   int32_t made_in_[kMaxLoopRegisters];  // the result in which the register is made; -1: none
+  Cursor cursors_[kMostRunStreams];     // of each stream of the runs, one run after the other
+  int64_t phases_[kMostPeriods + 1];    // byte offset of the present tile in each period of the loop; then 0
   PlacedCode placed_[kMostRunCodes];
   DrawnStream drawn_[8];  // of the codes' roundings, by stream; few loops have more
 };

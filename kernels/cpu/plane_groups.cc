@@ -9,14 +9,19 @@
 namespace act {
 namespace {
 
-// As the values of level_values-inl.h have them.
-PlaneGroup NumbersOf(const Codec& codec, const PlaneForm& form, const uint8_t* metadata, uint32_t start) {
-  const GroupScale s = LoadGroupScale(codec, metadata);
+// As the values of level_values-inl.h have them. Kind and metadata are those of `codec`: the compiler leaves out the
+// branches on what is known, which would take longer than the arithmetic.
+template <CodecKind kKind, Metadata kMetadata>
+PlaneGroup NumbersOf(const Codec& codec, PlaneValue value, const uint8_t* metadata, uint32_t start) {
+  CodecSpec spec = codec;
+  spec.kind = kKind;
+  spec.metadata = kMetadata;
+  const GroupScale s = LoadGroupScale(spec, metadata);
   PlaneGroup group = {};
   group.scale = s.scale * 0x1p-8f;
   group.minimum = s.minimum;
   group.other_scale = s.below * -0x1p-8f;
-  group.other_minimum = form.value == PlaneValue::kZero ? s.minimum - s.minimum : -s.minimum_below;
+  group.other_minimum = value == PlaneValue::kZero ? s.minimum - s.minimum : -s.minimum_below;
   group.turned = (0x7FFFu - start) << 16;
   return group;
 }
@@ -27,6 +32,69 @@ const uint8_t* SpreadPlanes(const PlaneForm& form, int64_t count, const uint8_t*
   for (size_t b = 0; b < static_cast<size_t>(form.bits); ++b)
     std::memcpy(to + b * whole, planes + b * bytes, bytes);
   return to;
+}
+
+// The groups of a tile.
+struct Groups {
+  const Codec& codec;
+  const PlaneForm& form;
+  const TilePlace& place;
+  int64_t first, group_bytes, metadata_bytes;  // the number of the first one among those of the sample
+  int64_t block;
+  const uint8_t *metadata, *planes;  // of the first one
+};
+
+// Calls f(number of the group, its elements, its metadata) for each, and writes the blocks of what that returns.
+template <class F>
+void PlaceBlocks(const Groups& groups, const F& f, PlacedCode& to) {
+  const int64_t group = groups.form.GroupElements();
+  const uint8_t *metadata = groups.metadata, *planes = groups.planes;
+  PlaneGroup* next = to.blocks;
+  for (int64_t e = 0, g = groups.first; e < groups.place.count; e += group, ++g) {
+    PlaneGroup of_group = f(g, metadata);
+    const int64_t count = std::min(group, groups.place.count - e);
+    of_group.planes = count == group ? planes : SpreadPlanes(groups.form, count, planes, to.last);
+    for (int64_t i = 0; i < count; i += groups.block) {
+      *next++ = of_group;
+      of_group.planes += groups.block / 8;
+      of_group.turned -= static_cast<uint32_t>(groups.block) * kWeylStep << 16;
+    }
+    metadata += groups.metadata_bytes;
+    planes += groups.group_bytes;
+  }
+}
+
+template <CodecKind kKind, Metadata kMetadata>
+void PlaceLevels(const Groups& groups, DitherStarts& starts, PlacedCode& to) {
+  PlaceBlocks(
+      groups,
+      [&](int64_t g, const uint8_t* metadata) {
+        return NumbersOf<kKind, kMetadata>(groups.codec, groups.form.value, metadata, starts.Of(g));
+      },
+      to);
+}
+
+template <CodecKind kKind>
+auto* PlacerOf(Metadata metadata) {
+  switch (metadata) {
+    case Metadata::kPair:
+      return PlaceLevels<kKind, Metadata::kPair>;
+    case Metadata::kLogPair:
+      return PlaceLevels<kKind, Metadata::kLogPair>;
+    case Metadata::kSingle:
+      return PlaceLevels<kKind, Metadata::kSingle>;
+    case Metadata::kLogSingle:
+      return PlaceLevels<kKind, Metadata::kLogSingle>;
+    case Metadata::kSides:
+      break;
+  }
+  return PlaceLevels<kKind, Metadata::kSides>;
+}
+
+auto* PlacerOf(const CodecSpec& codec) {
+  if (codec.kind == CodecKind::kSign) return PlacerOf<CodecKind::kSign>(codec.metadata);
+  if (codec.kind == CodecKind::kZero) return PlacerOf<CodecKind::kZero>(codec.metadata);
+  return PlacerOf<CodecKind::kUniform>(codec.metadata);
 }
 
 }  // namespace
@@ -61,24 +129,21 @@ std::optional<PlaneForm> PlaneFormOf(const Codec& codec, bool mask) {
 
 void PlaceCode(const Codec& codec, const CodeLayout& layout, const PlaneForm& form, DrawnStream& random,
                const TilePlace& place, int64_t block, const uint8_t* code, PlacedCode& to) {
-  const int64_t group = codec.group_size, first_group = place.first / group;
-  const bool has_numbers = codec.HasLevels() && form.value != PlaneValue::kMask;
+  const int64_t group = form.GroupElements(), first = place.first / group;
+  const Groups groups{.codec = codec,
+                      .form = form,
+                      .place = place,
+                      .first = first,
+                      .group_bytes = layout.group_bytes,
+                      .metadata_bytes = layout.metadata_bytes,
+                      .block = block,
+                      .metadata = code + first * layout.metadata_bytes,
+                      .planes = code + layout.payload_offset + first * layout.group_bytes};
+  if (!codec.HasLevels() || form.value == PlaneValue::kMask)
+    return PlaceBlocks(
+        groups, [](int64_t, const uint8_t*) { return PlaneGroup{}; }, to);
   DitherStarts starts(codec, random, place.sample, layout.groups);
-  PlaneGroup* next = to.blocks;
-  for (int64_t g = 0; g * group < place.count; ++g) {
-    PlaneGroup of_group = {};
-    if (has_numbers)
-      of_group = NumbersOf(codec, form, code + (first_group + g) * layout.metadata_bytes,
-                           starts.Of(first_group + g));
-    const int64_t count = std::min(group, place.count - g * group);
-    const uint8_t* planes = code + layout.payload_offset + (first_group + g) * layout.group_bytes;
-    of_group.planes = count == group ? planes : SpreadPlanes(form, count, planes, to.last);
-    for (int64_t e = 0; e < count; e += block) {
-      *next++ = of_group;
-      of_group.planes += block / 8;
-      of_group.turned -= static_cast<uint32_t>(block) * kWeylStep << 16;
-    }
-  }
+  PlacerOf(codec)(groups, starts, to);
 }
 
 }  // namespace act

@@ -168,7 +168,7 @@ void RunGenerator::Instruction(const RunInstr& i, int v, bool in_part) {
       return Load(Of(i.to), stream, v, in_part);
     case RunOp::kDecode:
       mov(planes_, ptr[GroupAt(stream, offsetof(PlaneGroup, planes))]);
-      return Decode(i.planes, Of(i.to), stream, v);
+      return Decode(i, Of(i.to), v);
     case RunOp::kApply:
       return Apply(i);
     case RunOp::kStore:

@@ -61,7 +61,7 @@ class RunGenerator : public RunCode, protected Xbyak::CodeGenerator {
   // What stands after the function.
   virtual void After() = 0;
   // The next three need be only where HasDecodeCode holds. to = the values of the planes at PlaneAt.
-  virtual void Decode(const PlaneForm& /* form */, int /* to */, size_t /* stream */, int /* v */) {}
+  virtual void Decode(const RunInstr& /* decode */, int /* to */, int /* v */) {}
   // At the start of a block, and of the function. The code of the latter is made last.
   virtual void StartBlock() {}
   virtual void Prepare() {}

@@ -243,9 +243,10 @@ TEST_P(CompiledRunTest, AProgramOfManyValuesTakesSeveralRuns) {
   ExpectSameBits(r, runs, steps);
   std::string why;
   const KernelSite site = runs.Site();
-  const auto loop = MakeFusedLoop(site, *FusedShapeOf(site, &why), &why);
+  auto loop = MakeFusedLoop(site, *FusedShapeOf(site, &why), &why);
   ASSERT_TRUE(loop) << why;
-  EXPECT_GT(CompileRuns(GetParam(), site, *loop).size(), 1u);
+  CompileRuns(GetParam(), site, *loop);
+  EXPECT_GT(loop->runs.size(), 1u);
 }
 
 }  // namespace
