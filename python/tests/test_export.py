@@ -122,6 +122,25 @@ class Places(nn.Module):
         return self.head((torch.sin(image + rows[:, None]) * columns).mean((2, 3)))
 
 
+class Windows(nn.Module):
+    """Repeats elements of several axes and cuts windows, as models of tokens and of series do. An axis and the extent
+    that Tensor.expand keeps are the same constant -1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.rand(6))
+        self.head = nn.Linear(4, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # [N,8,3]
+        twice = (x * self.scale[:3]).repeat_interleave(2, dim=-1)  # [N,8,6]
+        rows = torch.arange(6).unsqueeze(0).expand(x.shape[0], -1)
+        twice = torch.expm1(twice * self.scale + 0.1 * rows[:, None])
+        uneven = twice.repeat_interleave(torch.tensor([1, 0, 2, 1, 1, 3]), dim=2).repeat_interleave(3, dim=1)
+        series = uneven + x.repeat_interleave(3).reshape(x.shape[0], 9, 8).transpose(1, 2).repeat_interleave(3, 1)[..., :8]
+        series = series.repeat_interleave(2, dim=0)
+        return self.head(series.unfold(-2, 4, 5)).mean((1, 2)).unfold(-1, 3, 1)[::2].sum(-1)
+
+
 def mlp() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(12, 16), nn.GELU(), nn.Linear(16, 4))
 
@@ -213,6 +232,12 @@ def next_token(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         ("siamese", Siamese, (torch.randn(4, 3, 8, 8), torch.randn(4, 3, 8, 8)), {"loss": "cross-entropy"}),
         ("standardized weights", Standardized, (torch.randn(4, 3, 10, 10),), {"loss": "cross-entropy"}),
         ("places", Places, (torch.randn(4, 3, 1, 6),), {"loss": "cross-entropy", "exporter": "torchscript"}),
+        (
+            "windows",
+            Windows,
+            (torch.randn(4, 8, 3),),
+            {"loss": "cross-entropy", "exporter": "torchscript", "dynamic_batch": True},
+        ),
         ("sampling", SpatialTransformer, (torch.randn(4, 3, 8, 7),), {"loss": "cross-entropy"}),
         (
             "cubic sampling",

@@ -197,5 +197,22 @@ TEST(ImportGather, ARowForPaddingDoesNotTrain) {
   EXPECT_EQ(padding(1, nullptr, "another"), "-1") << "zeros mean nothing in files of others";
 }
 
+// A lookup with known indices is a slice, whose gradient would reach that row.
+TEST(ImportGather, AKnownLookupOfTheRowForPaddingIsNoSlice) {
+  const auto ops = [](const std::vector<int64_t>& token) {
+    OnnxModel m;
+    m.proto.set_producer_name("pytorch");
+    m.Integers("token", token).Weight("table", {20, 4});
+    std::string& data = *m.graph().mutable_initializer(1)->mutable_raw_data();
+    std::fill_n(data.begin() + 5 * 16, 16, '\0');
+    m.Node("Gather", {"table", "token"}, {"y"}).MeanLoss("y");
+    return Ops(m);
+  };
+  EXPECT_EQ(ops({6, 7, 8}).find("Gather"), std::string::npos) << ops({6, 7, 8});
+  EXPECT_NE(ops({4, 5, 6}).find("Gather"), std::string::npos) << ops({4, 5, 6});
+  EXPECT_NE(ops({5, 5, 5}).find("Gather"), std::string::npos) << ops({5, 5, 5});
+  EXPECT_NE(ops({-16, -15, -14}).find("Gather"), std::string::npos) << ops({-16, -15, -14});
+}
+
 }  // namespace
 }  // namespace act

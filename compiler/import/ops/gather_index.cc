@@ -21,9 +21,23 @@ Dim Product(const Dims& dims) {
   return product;
 }
 
+namespace {
+
+// Whether one of the known indices may be that of a table's row for padding. The gradient of a slice would train it.
+bool MayBePadding(const Known& indices, const Dim& rows, const Attributes& attrs) {
+  if (!attrs.Has("padding_index")) return false;
+  const int64_t padding = attrs.Int("padding_index");
+  return std::any_of(indices.elements.begin(), indices.elements.end(), [&](const Element& index) {
+    return index.per_index != 0 || !index.integer.IsFixed() || !rows.IsFixed() ||
+           index.integer.fixed == padding || index.integer.fixed == padding - rows.fixed;
+  });
+}
+
+}  // namespace
+
 llvm::Expected<ValueId> Gather(const NodeContext& c, ValueId x, size_t axis, const Operand& indices,
                                Attributes attrs) {
-  if (indices.known) {
+  if (indices.known && !MayBePadding(*indices.known, c.TypeOf(x).dims[axis], attrs)) {
     ACT_TRY(const std::optional<ValueId> view, StridedView(c, x, axis, *indices.known));
     if (view) return *view;
   }

@@ -20,6 +20,7 @@ from torch.jit._trace import TracerWarning
 
 from ._errors import ExportError, WrongStep
 from ._stops import no_grad_stops, of_library
+from ._symbolics import STOP, more_operators
 from ._written_out import written_out
 
 EXPORTERS = ("auto", "torchscript", "dynamo")
@@ -91,50 +92,6 @@ def _silent() -> Iterator[None]:
         logging.disable(level)
 
 
-def _diff(g: Any, x: Any, n: Any, axis: Any, prepend: Any, append: Any) -> Any:
-    """torch.diff, the differences of neighbours along an axis, which the TorchScript exporter
-    lacks."""
-
-    def constant(value: int) -> Any:
-        return g.op("Constant", value_t=torch.tensor([value]))
-
-    def known(value: Any) -> int:
-        node = value.node()
-        return int(node.t("value") if node.kindOf("value") == "t" else node.i("value"))
-
-    if known(n) != 1:
-        raise ExportError("torch.diff of another order than 1 has no ONNX form")
-    along = known(axis)
-    parts = [part for part in (prepend, x, append) if not part.node().mustBeNone()]
-    joined = parts[0] if len(parts) == 1 else g.op("Concat", *parts, axis_i=along)
-    upper = g.op("Slice", joined, constant(1), constant(2**63 - 1), constant(along))
-    lower = g.op("Slice", joined, constant(0), constant(-1), constant(along))
-    return g.op("Sub", upper, lower)
-
-
-def _linspace(g: Any, start: Any, end: Any, steps: Any, *_: Any) -> Any:
-    """torch.linspace in float32. The TorchScript exporter divides by steps - 1, so its form of one
-    number, which is `start`, is NaN: 0 / 0 in an image of one row."""
-
-    def real(x: Any) -> Any:
-        return g.op("Cast", x, to_i=onnx.TensorProto.FLOAT)
-
-    zero, one = (g.op("Constant", value_t=torch.tensor(value)) for value in (0, 1))
-    gaps = g.op("Max", g.op("Sub", steps, one), one)
-    step = g.op("Div", g.op("Sub", real(end), real(start)), real(gaps))
-    return g.op("Add", g.op("Mul", real(g.op("Range", zero, steps, one)), step), real(start))
-
-
-STOP = ("act", "StopGradient")  # domain and name
-
-
-def _detach(g: Any, x: Any) -> Any:
-    """Tensor.detach(), which the TorchScript exporter drops. What has no gradient needs no stop."""
-    if x.type().scalarType() != "Float":
-        return x
-    return g.op("::".join(STOP), x).setType(x.type())
-
-
 def _define_stop(model: onnx.ModelProto) -> None:
     """To other readers than actc a stop is an ONNX function: its operand."""
     if any((node.domain, node.op_type) == STOP for node in model.graph.node):
@@ -174,23 +131,11 @@ def _stops_in_dynamo(module: nn.Module) -> Iterator[None]:
         torch.Tensor.detach = _tensor_detach  # type: ignore[method-assign]
 
 
-@contextlib.contextmanager
-def _more_operators(opset: int) -> Iterator[None]:
-    ours = {"aten::diff": _diff, "aten::linspace": _linspace, "aten::detach": _detach}
-    for name, write in ours.items():
-        torch.onnx.register_custom_op_symbolic(name, write, opset)
-    try:
-        yield
-    finally:
-        for name in ours:
-            torch.onnx.unregister_custom_op_symbolic(name, opset)
-
-
 def _torchscript(
     module: nn.Module, tensors: Tuple[torch.Tensor, ...], names: List[str], file: str, attempt: Attempt
 ) -> None:
     axes = {name: {0: BATCH} for name, tensor in zip(names, tensors) if tensor.ndim > 0}
-    with _more_operators(attempt.opset), no_grad_stops(module, torch.Tensor.detach):
+    with more_operators(attempt.opset), no_grad_stops(module, torch.Tensor.detach):
         torch.onnx.export(
             module,
             tensors,
