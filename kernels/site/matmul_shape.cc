@@ -78,6 +78,7 @@ MatMulShape Folded(MatMulShape s) {
   for (size_t d = 0; d < dense.size(); ++d)
     dense_a = dense_a && (s.a_batch.dims[d] == 1 || s.a_batch.strides[d] == dense[d] * s.m * s.k);
   if (shared_b && dense_a) {
+    s.a_m = s.k;  // one row of a transposed operand has the distance of its elements
     s.m *= s.Batches();
     s.a_batch = s.b_batch = {};
   }

@@ -53,6 +53,12 @@ inline std::vector<std::pair<std::string, OpCase>> MatMulCases() {
                          MatMul(batch({2, 1}, a), batch({3}, b), {2, 3, 17, 33}, ta, tb));
       cases.emplace_back(order + ", batches",
                          MatMul(batch({2, 4}, a), batch({2, 4}, b), {2, 4, 17, 33}, ta, tb));
+      cases.emplace_back(order + ", shared b, one row",
+                         MatMul(batch({3}, pair(ta, 1, 100)), b, {3, 1, 33}, ta, tb));
+      cases.emplace_back(order + ", shared b, one column",
+                         MatMul(batch({3}, a), pair(tb, 100, 1), {3, 17, 1}, ta, tb));
+      cases.emplace_back(order + ", shared b, one term",
+                         MatMul(batch({3}, pair(ta, 17, 1)), pair(tb, 1, 33), {3, 17, 33}, ta, tb));
     }
   cases.emplace_back("a number", MatMul({1, 1}, {1, 1}, {1, 1}, false, false));
   cases.emplace_back("outer", MatMul({5, 1}, {1, 7}, {5, 7}, false, false));
