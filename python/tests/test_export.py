@@ -98,7 +98,7 @@ class SpatialTransformer(nn.Module):
 
 
 class Noisy(nn.Module):
-    """Draws normal and uniform numbers of its own, as variational autoencoders and masked ones do."""
+    """Draws numbers of its own, as variational autoencoders, masked ones and mixtures of experts do."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -107,7 +107,8 @@ class Noisy(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         kept = torch.rand(x.shape[0], 12).argsort(1)[:, :8]
         y = torch.zeros_like(x).scatter(1, kept, x.gather(1, kept))
-        return self.fc(y + 0.1 * torch.randn_like(x))
+        drawn = torch.randn_like(x) + torch.empty_like(x).uniform_(-1, 3) + torch.empty_like(x).exponential_(0.5)
+        return self.fc(y + 0.1 * drawn)
 
 
 class Places(nn.Module):
@@ -136,9 +137,45 @@ class Windows(nn.Module):
         rows = torch.arange(6).unsqueeze(0).expand(x.shape[0], -1)
         twice = torch.expm1(twice * self.scale + 0.1 * rows[:, None])
         uneven = twice.repeat_interleave(torch.tensor([1, 0, 2, 1, 1, 3]), dim=2).repeat_interleave(3, dim=1)
-        series = uneven + x.repeat_interleave(3).reshape(x.shape[0], 9, 8).transpose(1, 2).repeat_interleave(3, 1)[..., :8]
+        series = (
+            uneven + x.repeat_interleave(3).reshape(x.shape[0], 9, 8).transpose(1, 2).repeat_interleave(3, 1)[..., :8]
+        )
         series = series.repeat_interleave(2, dim=0)
         return self.head(series.unfold(-2, 4, 5)).mean((1, 2)).unfold(-1, 3, 1)[::2].sum(-1)
+
+
+class Pooled(nn.Module):
+    """Means of windows that do not divide the image, and of some that do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(3))
+
+    def forward(self, line: torch.Tensor, image: torch.Tensor, space: torch.Tensor) -> torch.Tensor:
+        pooled = (
+            F.adaptive_avg_pool1d(line, 4),
+            F.adaptive_avg_pool1d(line, 9),
+            F.adaptive_avg_pool2d(image, (5, 3)),
+            F.adaptive_avg_pool2d(image, (2, 7)),
+            F.adaptive_avg_pool2d(F.adaptive_avg_pool2d(image, (3, 5)), (2, 1)),
+            F.adaptive_avg_pool3d(space, (2, 3, 4)),
+            F.adaptive_avg_pool3d(space, 1),
+        )
+        return sum((p * p + p).flatten(1).cumsum(1).sum(1) for p in pooled).mean() * self.scale.sum()
+
+
+class Written(nn.Module):
+    """Functions that the TorchScript exporter lacks or writes wrong."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.RMSNorm((3, 4), eps=1e-3)
+        self.plain = nn.RMSNorm(4, elementwise_affine=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # [N,5,12]
+        y = self.norm(x.reshape(-1, 5, 3, 4))
+        y = y.index_add(-2, torch.tensor([0, 2, 0, 0]), y[:, :, [0, 1, 2, 1]], alpha=0.5)
+        return F.softplus(self.plain(y), beta=3, threshold=1.5).mean(2).index_add(1, torch.tensor([4, 4]), x[:, :2, :4])
 
 
 def mlp() -> nn.Module:
@@ -232,6 +269,24 @@ def next_token(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         ("siamese", Siamese, (torch.randn(4, 3, 8, 8), torch.randn(4, 3, 8, 8)), {"loss": "cross-entropy"}),
         ("standardized weights", Standardized, (torch.randn(4, 3, 10, 10),), {"loss": "cross-entropy"}),
         ("places", Places, (torch.randn(4, 3, 1, 6),), {"loss": "cross-entropy", "exporter": "torchscript"}),
+        (
+            "pooled",
+            Pooled,
+            (torch.randn(4, 2, 9), torch.randn(4, 3, 6, 7), torch.randn(4, 2, 5, 7, 4)),
+            {"loss": None, "exporter": "torchscript", "dynamic_batch": True},
+        ),
+        (
+            "written",
+            Written,
+            (torch.randn(4, 5, 12),),
+            {"loss": "mse", "labels": torch.randn(4, 5, 4), "exporter": "torchscript", "dynamic_batch": True},
+        ),
+        (
+            "written, opset 20",
+            Written,
+            (torch.randn(4, 5, 12),),
+            {"loss": "mse", "labels": torch.randn(4, 5, 4), "exporter": "torchscript", "opset": 20},
+        ),
         (
             "windows",
             Windows,
@@ -389,6 +444,34 @@ def test_random_numbers_of_a_model(tmp_path: Path) -> None:
     # Each step draws anew, and a run with the same seed draws the same.
     losses = [losses_at_rest(tmp_path / "m.onnx", batch=3, steps=3, seed=seed) for seed in (1, 1, 2)]
     assert len({*losses[0], *losses[2]}) == 6 and losses[0] == losses[1], losses
+
+
+class Drawn(nn.Module):
+    """The mean of numbers that one of PyTorch's functions draws in place."""
+
+    def __init__(self, function: str, *args: float) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()))
+        self.function, self.args = function, args
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.scale * getattr(torch.empty_like(x), self.function)(*self.args).mean() + 0 * x.mean()
+
+
+# The mean and the deviation are those of the distribution. 2,560 draws are 5 deviations from it once in a million.
+@needs_tools
+@pytest.mark.parametrize(
+    "function, args, mean, deviation",
+    [
+        ("uniform_", (-1.0, 3.0), 1.0, 4 / 12**0.5),
+        ("exponential_", (0.5,), 2.0, 2.0),
+        ("normal_", (3.0, 2.0), 3.0, 2.0),
+    ],
+)
+def test_numbers_drawn_in_place(tmp_path: Path, function: str, args, mean: float, deviation: float) -> None:
+    actc.export(Drawn(function, *args), torch.randn(4, 10), tmp_path / "m.onnx", loss=None, bin_dir=BIN)
+    loss = losses_at_rest(tmp_path / "m.onnx", batch=256, steps=1, seed=1)[0]
+    assert abs(float(loss) - mean) < 5 * deviation / 2560**0.5
 
 
 @pytest.mark.parametrize(

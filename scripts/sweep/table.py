@@ -42,11 +42,6 @@ CAUSES = (
     (r"operators that are not supported: .*?\((\w+)\) of domain", r"no operator of ours: \1"),
     (r"\((\w+)\): the operator is not supported", r"no operator of ours: \1"),
     (r"GuardOnDataDependent|data-dependent|Could not guard", "PyTorch's exporter: Python code that branches on data"),
-    (
-        r"\(Expand\): cannot expand i64\[1,\d+\] to i64\[N,\d\]",
-        "PyTorch's exporter: the file is wrong. It writes the axis of a `repeat_interleave` for the -1 of an `expand`, "
-        "too",
-    ),
     (r"more than [\d.]+ seconds", "it took longer than the limit of the sweep"),
     (r"the process died: (-?\d+)", r"its process ended with \1: a crash, or too little memory"),
 )

@@ -75,6 +75,8 @@ class _Fixed(TorchFunctionMode):
             return args[0].fill_(1)
         elif name == "bernoulli":
             return torch.ones_like(args[0])
+        elif name in ("uniform_", "normal_", "exponential_"):
+            return args[0].fill_(0.5)
         elif name in ("rand", "randn", "rand_like", "randn_like"):
             # Not 0 or 1: a factor of 0 would hide a gradient.
             return func(*args, **kwargs).detach().fill_(0.5)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Iterator, Optional
+import math
+from typing import Any, Iterator, List, Optional
 
 import onnx
 import torch
@@ -22,14 +23,21 @@ def _known(value: Any) -> Optional[torch.Tensor]:
     node = value.node()
     if node.kind() not in ("onnx::Constant", "prim::Constant"):
         return None
-    return torch.as_tensor(node.t("value") if node.kindOf("value") == "t" else node.i("value"))
+    if not node.hasAttribute("value"):
+        return None
+    kind = node.kindOf("value")
+    return torch.as_tensor(getattr(node, kind)("value"))
 
 
-def _number(value: Any, of: str) -> int:
+def _number(value: Any, of: str) -> float:
     known = _known(value)
     if known is None:
         raise ExportError(f"{of} that depends on data has no ONNX form")
-    return int(known)
+    return float(known)
+
+
+def _integer(value: Any, of: str) -> int:
+    return int(_number(value, of))
 
 
 def _rank(x: Any) -> int:
@@ -43,11 +51,48 @@ def _extent(g: Any, x: Any, axis: int) -> Any:
     return g.op("Gather", g.op("Shape", x), _constant(g, axis), axis_i=0)
 
 
+def _integers(values: Any, of: str) -> List[int]:
+    node = values.node()
+    if node.kind() == "prim::ListConstruct":
+        return [_integer(value, of) for value in node.inputs()]
+    known = _known(values)
+    if known is None:
+        raise ExportError(f"{of} that depends on data has no ONNX form")
+    return [int(value) for value in known.reshape(-1)]
+
+
+def _adaptive_avg_pool(g: Any, x: Any, output_size: Any) -> Any:
+    """torch.nn.functional.adaptive_avg_pool1d to 3d. The exporter lacks those whose windows are not of one length. A
+    window's mean along an axis of n elements is a row of a matrix [windows, n]."""
+    counts = _integers(output_size, "an output size of an adaptive pool")
+    if all(count == 1 for count in counts):
+        return g.op("GlobalAveragePool", x)
+    of_x = x.type()
+    sizes = of_x.varyingSizes() or []
+    first, extents = sizes[: -len(counts)], sizes[-len(counts) :]
+    if len(extents) < len(counts) or None in extents or first.count(None) > 1:
+        raise ExportError("an adaptive pool of an image of unknown extents has no ONNX form")
+    if all(n % count == 0 for n, count in zip(extents, counts)):
+        lengths = [n // count for n, count in zip(extents, counts)]
+        return g.op("AveragePool", x, kernel_shape_i=lengths, strides_i=lengths)
+    images = [-1 if n is None else n for n in first]
+    for axis, (n, count) in enumerate(zip(extents, counts)):
+        means = torch.zeros(count, n)
+        for i in range(count):
+            begin, end = i * n // count, -(-(i + 1) * n // count)
+            means[i, begin:end] = 1 / (end - begin)
+        # The axes before this one have their windows, those behind it their elements.
+        apart = [*images, math.prod(counts[:axis]), n, math.prod(extents[axis + 1 :])]
+        x = g.op("MatMul", g.op("Constant", value_t=means), g.op("Reshape", x, _constant(g, apart)))
+    # The exporter does not follow extents through a Reshape of a batch that it does not know.
+    return g.op("Reshape", x, _constant(g, images + counts)).setType(of_x.with_sizes(first + counts))
+
+
 def _diff(g: Any, x: Any, n: Any, axis: Any, prepend: Any, append: Any) -> Any:
     """torch.diff, the differences of neighbours along an axis, which the exporter lacks."""
-    if _number(n, "an order of torch.diff") != 1:
+    if _integer(n, "an order of torch.diff") != 1:
         raise ExportError("torch.diff of another order than 1 has no ONNX form")
-    along = _number(axis, "an axis of torch.diff")
+    along = _integer(axis, "an axis of torch.diff")
     parts = [part for part in (prepend, x, append) if not part.node().mustBeNone()]
     joined = parts[0] if len(parts) == 1 else g.op("Concat", *parts, axis_i=along)
     upper = g.op("Slice", joined, _constant(g, [1]), _constant(g, [2**63 - 1]), _constant(g, [along]))
@@ -60,6 +105,27 @@ def _expm1(g: Any, x: Any) -> Any:
     would cancel."""
     half = g.op("Mul", x, _constant(g, 0.5))
     return g.op("Mul", g.op("Tanh", half), g.op("Add", g.op("Exp", x), _constant(g, 1.0)))
+
+
+def _exponential(g: Any, x: Any, rate: Any, _: Any = None) -> Any:
+    """torch.Tensor.exponential_, which the exporter lacks: -log(1 - u) / rate, where u is uniform in [0, 1)."""
+    u = g.op("RandomUniformLike", x)
+    return g.op(
+        "Div", g.op("Neg", g.op("Log", g.op("Sub", _constant(g, 1.0), u))), _constant(g, _number(rate, "a rate"))
+    )
+
+
+def _index_add(g: Any, x: Any, axis: Any, index: Any, other: Any, alpha: Any = None) -> Any:
+    """torch.index_add. The exporter keeps one of several additions to a place."""
+    rank = _rank(x)
+    along = _integer(axis, "an axis of torch.index_add") % rank
+    if g.opset < 16:
+        raise ExportError("torch.index_add has no ONNX form before opset 16", "opset=17")
+    if alpha is not None and not alpha.node().mustBeNone() and _known(alpha) != 1:
+        other = g.op("Mul", other, g.op("CastLike", alpha, other))
+    aligned = g.op("Reshape", index, _constant(g, [-1 if i == along else 1 for i in range(rank)]))
+    places = g.op("Expand", aligned, g.op("Shape", other))
+    return g.op("ScatterElements", x, places, other, axis_i=along, reduction_s="add")
 
 
 def _linspace(g: Any, start: Any, end: Any, steps: Any, *_: Any) -> Any:
@@ -84,7 +150,7 @@ def _repeat_interleave(g: Any, x: Any, repeats: Any, axis: Any = None, _: Any = 
     if axis is None or axis.node().mustBeNone():
         x, along = g.op("Reshape", x, _constant(g, [-1])), 0
     else:
-        along = _number(axis, "an axis of torch.repeat_interleave") % _rank(x)
+        along = _integer(axis, "an axis of torch.repeat_interleave") % _rank(x)
     if counts is None or counts.numel() == 1:
         times = repeats if counts is None else _constant(g, int(counts))
         end = g.op("Mul", _extent(g, x, along), times)
@@ -94,12 +160,46 @@ def _repeat_interleave(g: Any, x: Any, repeats: Any, axis: Any = None, _: Any = 
     return g.op("Gather", x, places, axis_i=along)
 
 
+def _rms_norm(g: Any, x: Any, extents: Any, weight: Any, epsilon: Any) -> Any:
+    """torch.rms_norm, which the exporter lacks: x / sqrt(mean(x^2) + epsilon) * weight."""
+    node = extents.node()
+    known = _known(extents)
+    count = len(list(node.inputs())) if known is None else known.numel()
+    axes = list(range(-count, 0))
+    squares = g.op("Mul", x, x)
+    if g.opset < 18:
+        mean = g.op("ReduceMean", squares, axes_i=axes, keepdims_i=1)
+    else:
+        mean = g.op("ReduceMean", squares, _constant(g, axes), keepdims_i=1)
+    none = epsilon.node().mustBeNone()
+    least = torch.finfo(torch.float32).eps if none else _number(epsilon, "an epsilon of torch.rms_norm")
+    y = g.op("Div", x, g.op("Sqrt", g.op("Add", mean, _constant(g, least))))
+    return y if weight.node().mustBeNone() else g.op("Mul", y, weight)
+
+
+def _softplus(g: Any, x: Any, beta: Any, threshold: Any) -> Any:
+    """torch.nn.functional.softplus: log(1 + e^(beta x)) / beta, and x where beta x is above the threshold, which the
+    exporter drops."""
+    scale, most = _number(beta, "a beta of softplus"), _number(threshold, "a threshold of softplus")
+    scaled = x if scale == 1 else g.op("Mul", x, _constant(g, scale))
+    y = g.op("Softplus", scaled)
+    y = y if scale == 1 else g.op("Div", y, _constant(g, scale))
+    if math.exp(-most) < 2**-24 * most:  # both are x to float32's precision
+        return y
+    return g.op("Where", g.op("Greater", scaled, _constant(g, most)), x, y)
+
+
+def _uniform(g: Any, x: Any, low: Any, high: Any, _: Any = None) -> Any:
+    """torch.Tensor.uniform_, which the exporter lacks."""
+    return g.op("RandomUniformLike", x, low_f=_number(low, "a bound"), high_f=_number(high, "a bound"))
+
+
 def _unfold(g: Any, x: Any, axis: Any, size: Any, step: Any) -> Any:
     """torch.Tensor.unfold: windows along an axis, whose elements become the last axis. The exporter puts the windows of
     a negative axis in the wrong place."""
     rank = _rank(x)
-    along = _number(axis, "an axis of torch.Tensor.unfold") % rank
-    length, stride = _number(size, "a length of windows"), _number(step, "a step of windows")
+    along = _integer(axis, "an axis of torch.Tensor.unfold") % rank
+    length, stride = _integer(size, "a length of windows"), _integer(step, "a step of windows")
     end = g.op("Sub", _extent(g, x, along), _constant(g, length - 1))
     starts = g.op("Reshape", g.op("Range", _constant(g, 0), end, _constant(g, stride)), _constant(g, [-1, 1]))
     places = g.op("Add", starts, g.op("Constant", value_t=torch.arange(length)))
@@ -116,12 +216,20 @@ def _detach(g: Any, x: Any) -> Any:
 
 
 _OURS = {
+    "aten::adaptive_avg_pool1d": _adaptive_avg_pool,
+    "aten::adaptive_avg_pool2d": _adaptive_avg_pool,
+    "aten::adaptive_avg_pool3d": _adaptive_avg_pool,
     "aten::detach": _detach,
     "aten::diff": _diff,
     "aten::expm1": _expm1,
+    "aten::exponential": _exponential,
+    "aten::index_add": _index_add,
     "aten::linspace": _linspace,
     "aten::repeat_interleave": _repeat_interleave,
+    "aten::rms_norm": _rms_norm,
+    "aten::softplus": _softplus,
     "aten::unfold": _unfold,
+    "aten::uniform": _uniform,
 }
 
 
