@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/cpu/dither_starts.h"
+#include "kernels/cpu/group_scales.h"
 #include "kernels/cpu/highway_targets.h"
 #include "kernels/math/small_code.h"
 #include "runtime/codec/group_code.h"
@@ -67,15 +68,17 @@ void EncodeLevelsTile(EncodeLevelGroups& encode, const Codec& codec, const CodeL
   const auto count = [&](int64_t g) { return static_cast<size_t>(std::min(group, place.count - g * group)); };
   // Computes all scales before all codes, so that the scalar arithmetic of different
   // groups overlaps.
+  GroupRange ranges[kTileElements / kRun];
   GroupScale scales[kTileElements / kRun];
   uint32_t dither[kTileElements / kRun];
   DitherStarts starts(codec, random, place.sample, layout.groups);
-  for (int64_t g = 0; g * group < place.count; ++g) {
-    uint8_t* metadata = code + (first_group + g) * layout.metadata_bytes;
-    StoreGroupScale(codec, RangeOf(codec, x + g * group, count(g)), metadata);
-    scales[g] = LoadGroupScale(codec, metadata);
-    dither[g] = starts.Of(first_group + g);
+  int64_t groups = 0;
+  for (; groups * group < place.count; ++groups) {
+    ranges[groups] = RangeOf(codec, x + groups * group, count(groups));
+    dither[groups] = starts.Of(first_group + groups);
   }
+  StoreScales(codec, {ranges, static_cast<size_t>(groups)}, code + first_group * layout.metadata_bytes,
+              layout.metadata_bytes, scales);
   alignas(64) uint32_t words[kTileElements / 4];
   uint64_t call = FirstCall(kRandom16Block, place.sample, place.elements, place.first);
   if (codec.rounding == Rounding::kStochastic)

@@ -4,19 +4,13 @@
 #include <cstring>
 
 #include "kernels/cpu/dither_starts.h"
-#include "kernels/math/level_scale.h"
+#include "kernels/cpu/group_scales.h"
 
 namespace act {
 namespace {
 
-// As the values of level_values-inl.h have them. Kind and metadata are those of `codec`: the compiler leaves out the
-// branches on what is known, which would take longer than the arithmetic.
-template <CodecKind kKind, Metadata kMetadata>
-PlaneGroup NumbersOf(const Codec& codec, PlaneValue value, const uint8_t* metadata, uint32_t start) {
-  CodecSpec spec = codec;
-  spec.kind = kKind;
-  spec.metadata = kMetadata;
-  const GroupScale s = LoadGroupScale(spec, metadata);
+// As the values of level_values-inl.h have them.
+PlaneGroup NumbersOf(const GroupScale& s, PlaneValue value, uint32_t start) {
   PlaneGroup group = {};
   group.scale = s.scale * 0x1p-8f;
   group.minimum = s.minimum;
@@ -36,7 +30,6 @@ const uint8_t* SpreadPlanes(const PlaneForm& form, int64_t count, const uint8_t*
 
 // The groups of a tile.
 struct Groups {
-  const Codec& codec;
   const PlaneForm& form;
   const TilePlace& place;
   int64_t first, group_bytes, metadata_bytes;  // the number of the first one among those of the sample
@@ -62,39 +55,6 @@ void PlaceBlocks(const Groups& groups, const F& f, PlacedCode& to) {
     metadata += groups.metadata_bytes;
     planes += groups.group_bytes;
   }
-}
-
-template <CodecKind kKind, Metadata kMetadata>
-void PlaceLevels(const Groups& groups, DitherStarts& starts, PlacedCode& to) {
-  PlaceBlocks(
-      groups,
-      [&](int64_t g, const uint8_t* metadata) {
-        return NumbersOf<kKind, kMetadata>(groups.codec, groups.form.value, metadata, starts.Of(g));
-      },
-      to);
-}
-
-template <CodecKind kKind>
-auto* PlacerOf(Metadata metadata) {
-  switch (metadata) {
-    case Metadata::kPair:
-      return PlaceLevels<kKind, Metadata::kPair>;
-    case Metadata::kLogPair:
-      return PlaceLevels<kKind, Metadata::kLogPair>;
-    case Metadata::kSingle:
-      return PlaceLevels<kKind, Metadata::kSingle>;
-    case Metadata::kLogSingle:
-      return PlaceLevels<kKind, Metadata::kLogSingle>;
-    case Metadata::kSides:
-      break;
-  }
-  return PlaceLevels<kKind, Metadata::kSides>;
-}
-
-auto* PlacerOf(const CodecSpec& codec) {
-  if (codec.kind == CodecKind::kSign) return PlacerOf<CodecKind::kSign>(codec.metadata);
-  if (codec.kind == CodecKind::kZero) return PlacerOf<CodecKind::kZero>(codec.metadata);
-  return PlacerOf<CodecKind::kUniform>(codec.metadata);
 }
 
 }  // namespace
@@ -130,8 +90,7 @@ std::optional<PlaneForm> PlaneFormOf(const Codec& codec, bool mask) {
 void PlaceCode(const Codec& codec, const CodeLayout& layout, const PlaneForm& form, DrawnStream& random,
                const TilePlace& place, int64_t block, const uint8_t* code, PlacedCode& to) {
   const int64_t group = form.GroupElements(), first = place.first / group;
-  const Groups groups{.codec = codec,
-                      .form = form,
+  const Groups groups{.form = form,
                       .place = place,
                       .first = first,
                       .group_bytes = layout.group_bytes,
@@ -143,7 +102,15 @@ void PlaceCode(const Codec& codec, const CodeLayout& layout, const PlaneForm& fo
     return PlaceBlocks(
         groups, [](int64_t, const uint8_t*) { return PlaneGroup{}; }, to);
   DitherStarts starts(codec, random, place.sample, layout.groups);
-  PlacerOf(codec)(groups, starts, to);
+  WithScaleForm(codec, [&](auto kind, auto metadata_form) {
+    const CodecSpec spec = Known(codec, kind, metadata_form);
+    PlaceBlocks(
+        groups,
+        [&](int64_t g, const uint8_t* metadata) {
+          return NumbersOf(LoadGroupScale(spec, metadata), form.value, starts.Of(g));
+        },
+        to);
+  });
 }
 
 }  // namespace act
