@@ -167,7 +167,9 @@ std::unique_ptr<Kernel> DepthwiseGradWeight(const KernelSite& site, std::string*
   if (site.inputs[0].dtype != site.inputs[1].dtype) return Refuse(why, "operands of two types");
   const ConvShape& s = *shape;
   if (s.GroupIn() != 1 || s.GroupOut() != 1) return Refuse(why, "not depthwise");
-  if (s.in[0] != 1 || s.out[0] != 1 || s.kernel[0] != 1) return Refuse(why, "has three spatial axes");
+  // With a pad, the one window along the first axis may read the pad alone.
+  if (s.in[0] != 1 || s.out[0] != 1 || s.kernel[0] != 1 || s.pad[0] != 0)
+    return Refuse(why, "has three spatial axes");
   if (s.pad[2] < 0) return Refuse(why, "cuts off pixels");
   if (site.inputs[0].elements == 0 || site.inputs[1].elements == 0) return Refuse(why, "an empty tensor");
   if (HWY_DYNAMIC_DISPATCH(ScratchFloatsOnTarget)(s) > kScratchFloats)

@@ -66,6 +66,9 @@ inline const std::vector<std::pair<std::string, ConvCase>>& ConvCases() {
       {"wide depthwise", {{2, 4, 13, 5}, 5, {2, 9}, {3, 1}, {1, 1}, {0, 8, 1, 0}, 5}},
       {"depthwise of one axis", {{3, 17, 33}, 33, {4}, {2}, {1}, {1, 2}, 33}},
       {"depthwise of two", {{1, 6, 6, 4}, 8, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 4}},
+      // The one window along the first axis reads the pad alone.
+      {"depthwise beside the image",
+       {{2, 1, 5, 6, 3}, 3, {1, 3, 2}, {2, 1, 1}, {1, 1, 1}, {1, 1, 0, 0, 1, 1}, 3}},
       {"one axis", {{2, 19, 12}, 20, {5}, {2}, {1}, {2, 1}}},
       {"three axes", {{2, 5, 6, 7, 4}, 6, {3, 1, 3}, {1, 2, 1}, {1, 1, 1}, {1, 0, 1, 1, 0, 1}}},
       {"single pixel", {{4, 1, 1, 10}, 3, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}}},
