@@ -40,12 +40,12 @@ BlockKeys AttentionBlocks::Keys(const KernelArgs& args, int64_t slice, int64_t b
   const BlockKeys all{0, s.keys};
   if (!s.causal && !s.window) return all;
   const int64_t begin = Begin(block), end = begin + Rows(block);
-  if (s.empty_row == EmptyRow::kMean)
+  // A query that sees no key takes the mean of all values, or makes the gradients of all NaN.
+  if (s.empty_row != EmptyRow::kZero)
     for (int64_t i = begin; i < end; ++i)
       if (!SeesAKey(RowOf(args, slice, i, all))) return all;
   const int64_t first = s.FirstKey(begin) / kPartKeys * kPartKeys, last = s.EndKey(end - 1);
-  if (first < last) return {first, last - first};
-  return s.empty_row == EmptyRow::kNaN ? all : BlockKeys{};
+  return first < last ? BlockKeys{first, last - first} : BlockKeys{};
 }
 
 float AttentionBlocks::Weights(const ScoreRow& r, float* scores, float* slope, bool* sees_a_key) const {

@@ -86,8 +86,8 @@ struct AttentionBlocks {
   const TensorView& Operand(const KernelArgs& args, size_t i) const { return args.inputs[first + i]; }
   ScoreRow RowOf(const KernelArgs& args, int64_t slice, int64_t query, BlockKeys keys) const;
 
-  // The keys that `causal` and `window` leave to any of the block's queries. All keys if a query that sees none takes
-  // their mean.
+  // The keys that `causal` and `window` leave to any of the block's queries. All keys if a query that sees none
+  // takes their mean or is NaN.
   BlockKeys Keys(const KernelArgs& args, int64_t slice, int64_t block) const;
 
   // Replaces scores by exponentials. Returns the factor that turns these into probabilities, and

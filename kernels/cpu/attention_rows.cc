@@ -63,17 +63,19 @@ void HideMasked(const uint8_t* mask, int64_t column, int64_t count, float* score
 
 float ExponentialsOnTarget(const ScoreRow& row, float* scores, float* slope) {
   const D d;
-  const int64_t count = Padded(row.end);
-  if (row.scale != 1) Scale(row.scale, count, scores);
-  if (row.softcap > 0) Cap(row.softcap, count, scores, slope);
+  const int64_t count = Padded(row.end), all = std::max(count, Padded(row.keys));
+  // A row that sees no key may pass a gradient on to all keys (AttentionShape::hidden_gradient), hidden ones too.
+  const int64_t sloped = slope && !SeesAKey(row) ? all : count;
+  if (row.scale != 1) Scale(row.scale, sloped, scores);
+  if (row.softcap > 0) Cap(row.softcap, sloped, scores, slope);
   // The gradients of later keys are 0, and must be 0 when they are multiplied by the slope.
-  if (slope) std::fill(slope + count, slope + std::max(count, Padded(row.keys)), 0.0f);
+  if (slope) std::fill(slope + sloped, slope + all, 0.0f);
   if (row.bias) AddBias(row.bias, row.bias_column, row.end, scores);
   if (row.mask) HideMasked(row.mask, row.mask_column, row.end, scores);
   std::fill_n(scores, std::min(row.first, row.end), -kInfinity);
   std::fill(scores + row.end, scores + count, -kInfinity);
   const float max = RowMax(d, scores, count);
-  std::fill(scores + count, scores + std::max(count, Padded(row.keys)), 0.0f);
+  std::fill(scores + count, scores + all, 0.0f);
   if (std::isnan(max)) {
     const bool none = std::all_of(scores, scores + row.end, [](float x) { return x == -kInfinity; });
     std::fill_n(scores, row.end, max);
