@@ -22,27 +22,42 @@ memory::desc ChannelsLast(int64_t batch, int64_t channels, const Window::Triple&
   return {dims, DataType(dtype), kTags[rank - 1]};
 }
 
-// The start of the names of implementations that must not make the gradient of this weight. For strided pixels, oneDNN's
-// 1x1 kernels (jit_1x1, AVX2 and AVX-512) gather x in scratch space. They write beyond it where x is channels-last with
-// fewer channels than their block: wrong sums, or other memory overwritten (oneDNN 3.2 here; its issue 6035).
-std::string_view FaultyGradWeight(const ConvProblem& p) {
+// Whether oneDNN's implementation of this name makes a wrong gradient of this weight (oneDNN 3.2 here).
+bool IsFaultyGradWeight(const ConvProblem& p, std::string_view name) {
+  const memory::dims x = p.x.get_dims(),
+                     weights = p.any_weights.get_dims();  // N, C, S.. and [G,] M, C / G, K..
+  const size_t rank = p.strides.size(), first = weights.size() - rank;
+  // For strided pixels, the 1x1 kernels (AVX2 and AVX-512) gather x in scratch space. They write beyond it
+  // where x is channels-last with fewer channels than their block: wrong sums, or other memory overwritten
+  // (its issue 6035).
   constexpr dnnl_dim_t kLargestBlock = 16;
-  const memory::dims weights = p.any_weights.get_dims();  // [G,] M, C / G, K..
-  const dnnl_dim_t channels = weights[weights.size() - p.strides.size() - 1];
   const bool strided = std::any_of(p.strides.begin(), p.strides.end(), [](dnnl_dim_t s) { return s > 1; });
-  return strided && channels < kLargestBlock ? "jit_1x1" : "";
+  if (name.starts_with("jit_1x1") && strided && weights[first - 1] < kLargestBlock) return true;
+  // This one turns rows of x in scratch space, and reads past those that are shorter than a stride.
+  const bool pairs = name.starts_with("jit_bf16:");
+  if (pairs && x.back() < p.strides.back()) return true;
+  // With three axes, windows that hang over an image on one side and reach the other are counted wrong along
+  // the first two: wrong sums, or other memory overwritten.
+  if (rank < 3 || !(pairs || name.starts_with("jit:"))) return false;
+  for (size_t a = 0; a < 2; ++a) {
+    const dnnl_dim_t in = x[2 + a], span = (weights[first + a] - 1) * (p.dilations[a] + 1) + 1;
+    const bool jumps = p.strides[a] > 1 && p.pads[a] > p.strides[a];
+    if (p.pads[a] > 0 && (span > in || (jumps && span + 1 >= in))) return true;
+  }
+  return false;
 }
 
 // Passes over `ref`, which is slower than our reference kernels.
 template <class Desc, class Weights>
 std::optional<ConvImplementation> FirstThatFits(Desc desc, Desc ConvImplementation::*member, Weights weights,
                                                 int threads, int64_t limit_bytes, std::string* why,
-                                                std::string_view wanted, std::string_view faulty = {}) {
+                                                std::string_view wanted,
+                                                const ConvProblem* grad_weight = nullptr) {
   do {
     ConvImplementation impl;
     impl.name = desc.impl_info_str();
     if (impl.name.rfind("ref", 0) == 0) break;
-    if (!faulty.empty() && impl.name.rfind(faulty, 0) == 0) continue;
+    if (grad_weight && IsFaultyGradWeight(*grad_weight, impl.name)) continue;
     if (impl.name.find(wanted) == std::string::npos) continue;
     impl.packed_weights = weights(desc);
     impl.scratch = desc.scratchpad_desc();
@@ -141,7 +156,7 @@ std::optional<ConvImplementation> ChooseConv(const DnnlContext& context, ConvDir
                                                              p.y, p.strides, p.dilations, p.pads, p.pads_end,
                                                              forward, attr),
           &ConvImplementation::grad_weight, [](const auto& d) { return d.diff_weights_desc(); }, threads,
-          limit_bytes, why, wanted, FaultyGradWeight(p));
+          limit_bytes, why, wanted, &p);
   }
   return std::nullopt;
 }

@@ -71,6 +71,11 @@ inline const std::vector<std::pair<std::string, ConvCase>>& ConvCases() {
        {{2, 1, 5, 6, 3}, 3, {1, 3, 2}, {2, 1, 1}, {1, 1, 1}, {1, 1, 0, 0, 1, 1}, 3}},
       {"one axis", {{2, 19, 12}, 20, {5}, {2}, {1}, {2, 1}}},
       {"three axes", {{2, 5, 6, 7, 4}, 6, {3, 1, 3}, {1, 2, 1}, {1, 1, 1}, {1, 0, 1, 1, 0, 1}}},
+      // Kernels of oneDNN make gradients of these weights wrong, or write where they should not.
+      {"narrower than a stride", {{2, 4, 1, 16}, 16, {1, 3}, {1, 2}, {1, 1}, {0, 1, 0, 1}}},
+      {"less deep than a window",
+       {{1, 2, 2, 2, 16}, 16, {7, 1, 1}, {1, 1, 1}, {1, 1, 1}, {6, 0, 0, 2, 0, 0}}},
+      {"deep stem", {{1, 7, 2, 2, 16}, 16, {7, 1, 1}, {2, 1, 1}, {1, 1, 1}, {3, 0, 0, 3, 0, 0}}},
       {"single pixel", {{4, 1, 1, 10}, 3, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}}},
   };
   return cases;
