@@ -10,21 +10,6 @@
 namespace act {
 namespace {
 
-// What the narrow kernel makes must be what the float32 kernel of the same name makes of the same values,
-// rounded once where it is bfloat16: then sums are added up in float32 and in the same order.
-void ExpectRounded(const KernelEntry& entry, const BothTypes& both, int threads, int64_t workspace) {
-  const OpResult wide = RunKernel(entry, both.wide, threads, workspace);
-  const OpResult narrow = RunKernel(entry, both.narrow, threads, workspace);
-  ASSERT_EQ(narrow.refused, wide.refused) << narrow.error << wide.error;
-  ASSERT_EQ(narrow.error, wide.error);
-  for (size_t i = 0; i < wide.tensors.size(); ++i) {
-    const TestTensor& made = narrow.tensors[i];
-    if (!made.present) continue;
-    const TestTensor expected = made.dtype == DType::kBFloat16 ? Narrow(wide.tensors[i]) : wide.tensors[i];
-    ASSERT_EQ(made.bytes, expected.bytes) << "tensor " << i;
-  }
-}
-
 TEST(BFloat16, KernelsComputeWhatFloat32KernelsComputeOfTheSameValues) {
   std::set<std::string> fast, all;
   for (const OpCase& c : Float32Cases()) {

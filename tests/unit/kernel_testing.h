@@ -178,11 +178,11 @@ inline const KernelRegistry& CpuRegistry() {
 
 inline OpResult RunReference(const OpCase& c) { return RunKernel(CpuRegistry().For(c.op).back(), c, 1, 0); }
 
-// The largest |a - b| / scale. scale is the largest |b| of the tensor, or 1 if that is 0. If one
-// element is NaN, the other must be NaN, too.
+// The largest |a - b| / scale. scale is the largest |b| of the tensor, at least `least_scale`, or 1 if that
+// is 0. If one element is NaN, the other must be NaN, too.
 template <class T>
-double DistanceOfElements(const TestTensor& a, const TestTensor& b) {
-  double scale = 0, worst = 0;
+double DistanceOfElements(const TestTensor& a, const TestTensor& b, double least_scale) {
+  double scale = least_scale, worst = 0;
   for (int64_t i = 0; i < b.elements(); ++i)
     if (std::isfinite(b.as<T>()[i])) scale = std::fmax(scale, std::fabs(b.as<T>()[i]));
   for (int64_t i = 0; i < b.elements(); ++i) {
@@ -192,16 +192,17 @@ double DistanceOfElements(const TestTensor& a, const TestTensor& b) {
   }
   return worst / (scale > 0 ? scale : 1);
 }
-inline double Distance(const TestTensor& a, const TestTensor& b) {
-  if (a.dtype == DType::kFloat32) return DistanceOfElements<float>(a, b);
-  if (a.dtype == DType::kFloat64) return DistanceOfElements<double>(a, b);
+inline double Distance(const TestTensor& a, const TestTensor& b, double least_scale = 0) {
+  if (a.dtype == DType::kFloat32) return DistanceOfElements<float>(a, b, least_scale);
+  if (a.dtype == DType::kFloat64) return DistanceOfElements<double>(a, b, least_scale);
   return a.bytes == b.bytes ? 0 : 1e30;
 }
 
 // Runs every kernel of the operator on 1, 2 and 5 threads, with the planned workspace and with
 // none, and compares it with the reference. Our own kernels must give the same bits on any number
-// of threads. Returns how many kernels other than the reference ran with the planned workspace.
-inline int CompareWithReference(const OpCase& c, double tolerance) {
+// of threads. A case whose results may cancel to next to nothing gives the `least_scale` that errors are
+// relative to. Returns how many kernels other than the reference ran with the planned workspace.
+inline int CompareWithReference(const OpCase& c, double tolerance, double least_scale = 0) {
   const auto& entries = CpuRegistry().For(c.op);
   EXPECT_FALSE(entries.empty()) << c.op;
   if (entries.empty()) return 0;
@@ -221,7 +222,8 @@ inline int CompareWithReference(const OpCase& c, double tolerance) {
         ran += workspace != 0 || threads == 1;
         for (size_t i = 0; i < truth.tensors.size(); ++i) {
           if (truth.tensors[i].present) {
-            EXPECT_LE(Distance(result.tensors[i], truth.tensors[i]), tolerance) << where << ", tensor " << i;
+            EXPECT_LE(Distance(result.tensors[i], truth.tensors[i], least_scale), tolerance)
+                << where << ", tensor " << i;
           }
           if (!first.tensors.empty() && entries[k].name.rfind("cpu.", 0) == 0) {
             EXPECT_EQ(result.tensors[i].bytes, first.tensors[i].bytes)
