@@ -27,12 +27,13 @@ bool IsFaultyGradWeight(const ConvProblem& p, std::string_view name) {
   const memory::dims x = p.x.get_dims(),
                      weights = p.any_weights.get_dims();  // N, C, S.. and [G,] M, C / G, K..
   const size_t rank = p.strides.size(), first = weights.size() - rank;
-  // For strided pixels, the 1x1 kernels (AVX2 and AVX-512) gather x in scratch space. They write beyond it
+  // For strided pixels, the 1x1 kernels (AVX2, AVX-512, bfloat16) gather x in scratch space. They write beyond it
   // where x is channels-last with fewer channels than their block: wrong sums, or other memory overwritten
   // (its issue 6035).
   constexpr dnnl_dim_t kLargestBlock = 16;
   const bool strided = std::any_of(p.strides.begin(), p.strides.end(), [](dnnl_dim_t s) { return s > 1; });
-  if (name.starts_with("jit_1x1") && strided && weights[first - 1] < kLargestBlock) return true;
+  const bool pointwise = name.starts_with("jit_1x1") || name.starts_with("jit_bf16_1x1");
+  if (pointwise && strided && weights[first - 1] < kLargestBlock) return true;
   // This one turns rows of x in scratch space, and reads past those that are shorter than a stride.
   const bool pairs = name.starts_with("jit_bf16:");
   if (pairs && x.back() < p.strides.back()) return true;
