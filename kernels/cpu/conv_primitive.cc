@@ -24,19 +24,21 @@ memory::desc ChannelsLast(int64_t batch, int64_t channels, const Window::Triple&
 
 // Whether oneDNN's implementation of this name makes a wrong gradient of this weight (oneDNN 3.2 here).
 bool IsFaultyGradWeight(const ConvProblem& p, std::string_view name) {
-  const memory::dims x = p.x.get_dims(),
-                     weights = p.any_weights.get_dims();  // N, C, S.. and [G,] M, C / G, K..
+  const memory::dims x = p.x.get_dims(), weights = p.any_weights.get_dims();
   const size_t rank = p.strides.size(), first = weights.size() - rank;
-  // For strided pixels, the 1x1 kernels (AVX2, AVX-512, bfloat16) gather x in scratch space. They write beyond it
-  // where x is channels-last with fewer channels than their block: wrong sums, or other memory overwritten
-  // (its issue 6035).
-  constexpr dnnl_dim_t kLargestBlock = 16;
+  constexpr dnnl_dim_t kBlock = 16;  // the largest, of channels
+  const dnnl_dim_t channels = weights[first - 1];
+  // For strided pixels, the 1x1 kernels (AVX2, AVX-512, bfloat16) gather x in scratch space. They write
+  // beyond it where x is channels-last with fewer channels than their block: wrong sums, or other memory
+  // overwritten (its issue 6035).
   const bool strided = std::any_of(p.strides.begin(), p.strides.end(), [](dnnl_dim_t s) { return s > 1; });
   const bool pointwise = name.starts_with("jit_1x1") || name.starts_with("jit_bf16_1x1");
-  if (pointwise && strided && weights[first - 1] < kLargestBlock) return true;
-  // This one turns rows of x in scratch space, and reads past those that are shorter than a stride.
+  if (pointwise && strided && channels < kBlock) return true;
+  // This one turns rows of x in scratch space. It reads past rows that are shorter than a stride, and, with
+  // dilated rows, past a block that is not full.
   const bool pairs = name.starts_with("jit_bf16:");
   if (pairs && x.back() < p.strides.back()) return true;
+  if (pairs && rank == 2 && p.dilations[0] > 0 && channels % kBlock != 0) return true;
   // With three axes, windows that hang over an image on one side and reach the other are counted wrong along
   // the first two: wrong sums, or other memory overwritten.
   if (rank < 3 || !(pairs || name.starts_with("jit:"))) return false;

@@ -34,6 +34,7 @@ std::vector<OpCase> CasesOf(const ConvCase& conv, bool whole) {
   for (OpCase c : {conv.Forward(false), conv.Forward(true), conv.GradInput(), conv.GradWeight()}) {
     if (whole)
       for (size_t i = 0; i < c.inputs.size(); ++i) c.inputs[i] = Whole(c.inputs[i].dims, 10 + unsigned(i));
+    c.workspace_byte = std::byte{0xff};  // NaN, which even a factor of 0 shows
     c.inputs[0] = Rounded(c.inputs[0]);
     if (c.op == "ConvGradWeight") {
       c.inputs[1] = Rounded(c.inputs[1]);

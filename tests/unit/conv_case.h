@@ -73,6 +73,7 @@ inline const std::vector<std::pair<std::string, ConvCase>>& ConvCases() {
       {"three axes", {{2, 5, 6, 7, 4}, 6, {3, 1, 3}, {1, 2, 1}, {1, 1, 1}, {1, 0, 1, 1, 0, 1}}},
       // Kernels of oneDNN make gradients of these weights wrong, or write where they should not.
       {"strided pointwise of one channel", {{1, 2, 33, 1}, 8, {1, 1}, {2, 1}, {1, 1}, {0, 0, 0, 0}}},
+      {"dilated rows of few channels", {{1, 5, 33, 5}, 5, {2, 1}, {1, 1}, {2, 1}, {0, 0, 0, 0}, 5}},
       {"narrower than a stride", {{2, 4, 1, 16}, 16, {1, 3}, {1, 2}, {1, 1}, {0, 1, 0, 1}}},
       {"less deep than a window",
        {{1, 2, 2, 2, 16}, 16, {7, 1, 1}, {1, 1, 1}, {1, 1, 1}, {6, 0, 0, 2, 0, 0}}},

@@ -171,8 +171,8 @@ inline RandomCase Attention(Draw& draw, bool gradient) {
       c.outputs[0] = Empty(dims);
     }
   }
-  // Sums of up to 130 products in float32, of some 2000 for a bias, and exponentials to 2 ulp: 2^-24 sqrt(2000)
-  // of numbers up to 4. With a single key all gradients of scores cancel, hence the least scale.
+  // Sums of up to 130 products in float32, of some 2000 for a bias, and exponentials to 2 ulp: 2^-24
+  // sqrt(2000) of numbers up to 4. With a single key all gradients of scores cancel, hence the least scale.
   if (draw.Coin()) return {c, 1e-5, 1};
   // Where a probability lies between two bfloat16 numbers, kernels may round it to either: 2^-8 of a term
   // of one key of few.
