@@ -1,6 +1,7 @@
 // Random numbers, extents and operands for nodes of random shapes.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <random>

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <string>
+#include <utility>
 
 #include "tests/unit/attention_cases.h"
 #include "tests/unit/conv_case.h"

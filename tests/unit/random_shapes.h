@@ -2,7 +2,11 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
+#include <numeric>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/unit/random_products.h"
 #include "tests/unit/resize_case.h"

@@ -1,10 +1,14 @@
 // Every kernel of every operator on nodes of random small shapes, compared with the reference kernel.
 #include "tests/unit/random_shapes.h"
 
+#include <functional>
 #include <ostream>
 #include <set>
+#include <string>
 #include <type_traits>
+#include <utility>
 #include <variant>
+#include <vector>
 
 namespace act {
 namespace {
