@@ -46,6 +46,10 @@ bool IsOfSamples(const EdgeFacts& facts, int64_t group_size) {
   return facts.fixed_batch && facts.type.rank() > 1 && facts.type.Elements().fixed >= kGroups * group_size;
 }
 
+// The fewest bits of attention's queries and keys. An error in a score is a factor of a probability, so scores that are
+// twice as large need steps half as large.
+int ScoreBits(const EdgeFacts& facts) { return std::min(kScoreBits + facts.score_bits, kCarefulBits); }
+
 // Does a sample have less than a group of elements?
 bool IsSmall(const EdgeFacts& facts, int64_t group_size) {
   return SamplesOf(facts.type.dims).elements.At(1) < group_size;
@@ -71,6 +75,7 @@ int Policy::BitsOf(const EdgeFacts& facts) const {
   if (rules.error_bound > 0) return BoundedBits(facts);
   if (rules.same_bits) return bits;
   if (facts.of_loss || IsSmall(facts, group_size)) return std::max(bits, kCarefulBits);
+  if (facts.score_bits > 0) return std::max({bits, AnchorBits(), ScoreBits(facts)});
   const int own = facts.kept_finely ? std::min(bits + kKeptBits, kCarefulBits) : bits;
   if (facts.for_statistics && shares_codes) return std::max(own - (mixes_levels ? 2 : 1), 1);
   if (facts.anchor) return AnchorBits();
@@ -168,6 +173,8 @@ Decision InHalves(const Policy& policy, const EdgeFacts&) {
 const char* WhyMoreBits(const Policy& policy, const EdgeFacts& facts) {
   if (policy.rules.same_bits) return "";
   if (facts.of_loss) return "; more bits than others, since every gradient depends on it";
+  if (facts.score_bits > 0)
+    return "; more bits than others, since a softmax of large scores is computed from it";
   if (facts.for_scores && policy.bits < kScoreBits)
     return "; more bits than others, since a softmax is computed from it";
   if (facts.kept_finely) return "; one bit more than the level's own, since it could be re-run and is not";
@@ -179,7 +186,7 @@ const char* WhyMoreBits(const Policy& policy, const EdgeFacts& facts) {
 // the average also limits these least bits, because every code may be that of an anchor.
 int LeastBits(const Policy& policy, const EdgeFacts& facts) {
   if (policy.rules.same_bits) return 1;
-  if (facts.for_scores) return kScoreBits;
+  if (facts.for_scores || facts.score_bits > 0) return ScoreBits(facts);
   const int least = facts.of_loss ? kCarefulBits : facts.anchor ? kScoreBits : 1;
   return policy.average_bits > 0 ? std::clamp(static_cast<int>(policy.average_bits), 1, least) : least;
 }

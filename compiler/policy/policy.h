@@ -23,6 +23,8 @@ struct EdgeFacts {
   // Read by the gradient of a convolution, matrix product or attention.
   bool feeds_product = false;
   bool for_scores = false;  // attention's probabilities are recomputed from it
+  // Where the backward pass makes queries or keys from normalized rows: the bits by which scores are larger than usual.
+  int score_bits = 0;
   // > 0: queries, keys and values alternate, with this many elements each.
   int64_t part = 0;
   bool read_exactly = false;    // an error in it would bias the gradient, or it holds infinities

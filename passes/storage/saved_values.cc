@@ -1,6 +1,7 @@
 #include "passes/storage/saved_values.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <vector>
 
@@ -103,6 +104,52 @@ int64_t SavedValues::PartOfAttention(ValueId v) const {
   return 0;
 }
 
+int SavedValues::ScoreBitsOf(ValueId v) const {
+  if (!HasNormalizedRows(v)) return 0;
+  std::vector<ValueId> open{v};
+  std::set<ValueId> seen{v};
+  double largest = 1;
+  while (!open.empty()) {
+    const ValueId read = open.back();
+    open.pop_back();
+    for (const size_t r : Readers(read)) {
+      if (InForward(r)) continue;
+      const Node& reader = graph_.nodes[r];
+      const OpDef& op = OpOf(reader);
+      for (size_t i = 0; i < reader.inputs.size() && !reader.attrs.Has("packed"); ++i) {
+        if (reader.inputs[i] != read || !op.Reads(i, Need::kScores)) continue;
+        const Dims& dims = graph_.value(read).type.dims;
+        const char* order = i == 1 ? "perm_q" : "perm_k";
+        const size_t axis =
+            reader.attrs.Has(order) ? static_cast<size_t>(reader.attrs.Ints(order).back()) : dims.size() - 1;
+        largest = std::max(largest, std::abs(reader.attrs.Float("scale", 1)) *
+                                        std::sqrt(static_cast<double>(dims[axis].At(1))));
+      }
+      if (!op.expr && op.movement == Movement::kNone) continue;
+      for (const ValueId made : reader.outputs)
+        if (seen.insert(made).second) open.push_back(made);
+    }
+  }
+  return static_cast<int>(std::lround(std::log2(largest)));
+}
+
+bool SavedValues::HasNormalizedRows(ValueId v) const {
+  std::vector<ValueId> open{v};
+  std::set<ValueId> seen;
+  while (!open.empty()) {
+    const ValueId from = open.back();
+    open.pop_back();
+    if (from == kNoValue || !MadeInForward(from) || !seen.insert(from).second) continue;
+    const Node& node = graph_.nodes[static_cast<size_t>(Producer(from))];
+    const OpDef& op = OpOf(node);
+    using Role = Normalization::Role;
+    if (op.norm.by_rows && (op.norm.role == Role::kNormalize || op.norm.role == Role::kApply)) return true;
+    if (op.expr || op.movement != Movement::kNone)
+      open.insert(open.end(), node.inputs.begin(), node.inputs.end());
+  }
+  return false;
+}
+
 EdgeFacts SavedValues::FactsOf(ValueId v) const {
   EdgeFacts facts;
   const ValueMarks& marks = context_.marks[v];
@@ -117,6 +164,7 @@ EdgeFacts SavedValues::FactsOf(ValueId v) const {
   facts.read_exactly = BackwardReadsAs(v, Need::kExactly);
   facts.for_scores = BackwardReadsAs(v, Need::kScores);
   if (facts.for_scores) facts.part = PartOfAttention(v);
+  facts.score_bits = ScoreBitsOf(v);
   facts.low_frequency = marks.low_frequency;
   facts.statistic = IsStatistic(v);
   facts.kept_exactly = marks.kept_exactly;

@@ -52,6 +52,14 @@ class SavedValues {
   // of each. Else 0.
   int64_t PartOfAttention(ValueId v) const;
 
+  // EdgeFacts::score_bits. The backward pass may make queries or keys from v by elementwise operators and those that move
+  // numbers. Normalized rows of n elements have products of about sqrt(n), which attention's usual scale makes about 1.
+  // Of other rows the size is not known.
+  int ScoreBitsOf(ValueId v) const;
+  // Whether a normalization of rows makes v, up to elementwise operators (rotary embeddings) and to those that move its
+  // numbers.
+  bool HasNormalizedRows(ValueId v) const;
+
   // The result of the product that makes v, up to elementwise operators and to those that move its numbers.
   // kNoValue: there is none.
   ValueId ProductBehind(ValueId v) const;

@@ -52,6 +52,23 @@ TEST(Policy, GivesWhatIsNotReRunABitMore) {
   }
 }
 
+TEST(Policy, QueriesOfLargeScoresTakeMoreBits) {
+  for (const char* level : {"L1", "L3", "L4"}) {
+    EdgeFacts facts = Features(256);
+    facts.for_scores = true;
+    EXPECT_EQ(Of(level).Decide(facts).codec.bits, 4) << level;
+    facts.score_bits = 3;
+    EXPECT_EQ(Of(level).Decide(facts).codec.bits, 7) << level;
+    EXPECT_EQ(Of(level).Decide(facts).least_bits, 7) << level;
+    facts.score_bits = 9;
+    EXPECT_EQ(Of(level).Decide(facts).codec.bits, 8) << level;
+    facts.for_scores = false;  // made from it
+    facts.anchor = true;
+    facts.score_bits = 3;
+    EXPECT_EQ(Of(level).Decide(facts).codec.bits, 7) << level;
+  }
+}
+
 TEST(Policy, DistributesLevelsWhereNoBitsAreAskedFor) {
   for (const char* level : {"L3", "L4"}) EXPECT_TRUE(Of(level).mixes_levels) << level;
   for (const char* level : {"L1", "L2", "actnn-L3"}) EXPECT_FALSE(Of(level).mixes_levels) << level;

@@ -84,6 +84,37 @@ TEST_P(RerunTransformer, StoresWhatItsNormalizationsMade) {
   EXPECT_EQ(Count(plan, "Attention", Phase::kBackward), 2);
 }
 
+// Heads have 8 elements, so a scale of 1 / sqrt(8) is usual, and with 4 scores are 11 times as large.
+TEST_P(RerunTransformer, QueriesOfLargeScoresTakeMoreBits) {
+  const auto compile = [](const std::string& level, double scale) {
+    Transformer model(Dim::Batch(), GetParam());
+    model.NormalizeQueries(scale);
+    model.Block("a");
+    model.Block("b");
+    CompileOptions options = testing_step::Checked(level, "none");
+    options.group_size = 64;
+    return Take(Compile(model.Build(), options));
+  };
+  const std::vector<std::vector<float>> exact = Gradients(compile("L0", 4));
+  for (const char* level : {"L1", "L2", "L3", "L4"}) {
+    SCOPED_TRACE(level);
+    const auto of_large_scores = [](const Plan& plan) {
+      int count = 0;
+      for (const SavedEdge& edge : plan.edges) {
+        if (edge.reason.find("softmax of large scores") == std::string::npos) continue;
+        EXPECT_GE(edge.bits, 8) << edge.name;
+        ++count;
+      }
+      return count;
+    };
+    const Plan large = compile(level, 4);
+    EXPECT_EQ(of_large_scores(large), 4) << "queries and keys of two blocks";
+    EXPECT_EQ(of_large_scores(compile(level, .35)), 0);
+    // With the bits of other queries and keys it is .14 to 1.9.
+    EXPECT_LT(RelativeError(Gradients(large, 1), exact), .1);
+  }
+}
+
 // A sum of two tensors that nothing else reads takes less memory than these.
 TEST(RerunOnce, QueriesWithRotaryEmbeddingsAreMadeOnce) {
   const Plan plan = CompileAt("L4", Dim::Batch(), Kind::kGated);

@@ -25,6 +25,9 @@ class Transformer {
     x_ = Product(x_, kWidth, kWidth, "embed");
   }
 
+  // Of the blocks that follow: queries and keys of each head are normalized, and their products multiplied by `scale`.
+  void NormalizeQueries(double scale) { scale_of_normalized_ = scale; }
+
   void Block(const std::string& name) {
     ValueId h = Norm(x_, name + ".ln1");
     const Dims heads{samples_, kTokens, kHeads, kWidth / kHeads};
@@ -34,11 +37,15 @@ class Transformer {
     Attributes attrs;
     for (const char* perm : {"perm_q", "perm_k", "perm_v", "perm_o"})
       attrs.Set(perm, std::vector<int64_t>{0, 2, 1, 3});
-    attrs.Set("scale", .35);
+    attrs.Set("scale", scale_of_normalized_ > 0 ? scale_of_normalized_ : .35);
     attrs.Set("probability", .1);
     attrs.Set("stream", int64_t{1000 + stream_++});
     ValueId q = part(".q"), k = part(".k");
     const ValueId v = part(".v");
+    if (scale_of_normalized_ > 0) {
+      q = OfHeads(q, name + ".q_norm");
+      k = OfHeads(k, name + ".k_norm");
+    }
     if (kind_ == Kind::kGated) {
       q = Rotated(q, name + ".rotated_q");
       k = Rotated(k, name + ".rotated_k");
@@ -124,12 +131,23 @@ class Transformer {
     return Take(builder_.Add1("LayerNorm", operands, attrs, name));
   }
 
+  // The RMS norm of each head.
+  ValueId OfHeads(ValueId x, const std::string& name) {
+    Attributes attrs;
+    attrs.Set("axes", std::vector<int64_t>{3});
+    attrs.Set("epsilon", 1e-5);
+    attrs.Set("center", int64_t{0});
+    return Take(
+        builder_.Add1("LayerNorm", {x, Weight(name + ".gamma", {kWidth / kHeads}, 1, .1f)}, attrs, name));
+  }
+
   Graph graph_;
   GraphBuilder builder_;
   const Dim samples_;
   const Kind kind_;
   std::mt19937 engine_{3};
   ValueId x_ = kNoValue;
+  double scale_of_normalized_ = 0;  // 0: queries and keys are not normalized
   int64_t stream_ = 0;
 };
 
