@@ -46,8 +46,8 @@ bool IsOfSamples(const EdgeFacts& facts, int64_t group_size) {
   return facts.fixed_batch && facts.type.rank() > 1 && facts.type.Elements().fixed >= kGroups * group_size;
 }
 
-// The fewest bits of attention's queries and keys. An error in a score is a factor of a probability, so scores that are
-// twice as large need steps half as large.
+// The fewest bits of attention's queries and keys. A score's error e multiplies its probability by exp(e), however
+// large the score is. So queries and keys of scores that are twice as large need one bit more.
 int ScoreBits(const EdgeFacts& facts) { return std::min(kScoreBits + facts.score_bits, kCarefulBits); }
 
 // Does a sample have less than a group of elements?

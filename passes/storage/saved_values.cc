@@ -7,6 +7,8 @@
 
 #include "compiler/ops/op_table.h"
 #include "compiler/policy/large_loss.h"
+#include "passes/storage/cut_forward.h"
+#include "passes/storage/recipes.h"
 
 namespace act {
 bool OnlyMoves(const Node& node) {
@@ -142,8 +144,7 @@ bool SavedValues::HasNormalizedRows(ValueId v) const {
     if (from == kNoValue || !MadeInForward(from) || !seen.insert(from).second) continue;
     const Node& node = graph_.nodes[static_cast<size_t>(Producer(from))];
     const OpDef& op = OpOf(node);
-    using Role = Normalization::Role;
-    if (op.norm.by_rows && (op.norm.role == Role::kNormalize || op.norm.role == Role::kApply)) return true;
+    if (op.norm.by_rows && (IsNormalize(node) || IsApply(node))) return true;
     if (op.expr || op.movement != Movement::kNone)
       open.insert(open.end(), node.inputs.begin(), node.inputs.end());
   }

@@ -81,7 +81,7 @@ def _adaptive_avg_pool(g: Any, x: Any, output_size: Any) -> Any:
         for i in range(count):
             begin, end = i * n // count, -(-(i + 1) * n // count)
             means[i, begin:end] = 1 / (end - begin)
-        # The axes before this one have their windows, those behind it their elements.
+        # The axes before this one have their windows, the axes after it their elements.
         apart = [*images, math.prod(counts[:axis]), n, math.prod(extents[axis + 1 :])]
         x = g.op("MatMul", g.op("Constant", value_t=means), g.op("Reshape", x, _constant(g, apart)))
     # The exporter does not follow extents through a Reshape of a batch that it does not know.
@@ -162,9 +162,8 @@ def _repeat_interleave(g: Any, x: Any, repeats: Any, axis: Any = None, _: Any = 
 
 def _rms_norm(g: Any, x: Any, extents: Any, weight: Any, epsilon: Any) -> Any:
     """torch.rms_norm, which the exporter lacks: x / sqrt(mean(x^2) + epsilon) * weight."""
-    node = extents.node()
-    known = _known(extents)
-    count = len(list(node.inputs())) if known is None else known.numel()
+    known = _known(extents)  # else a list of values
+    count = len(list(extents.node().inputs())) if known is None else known.numel()
     axes = list(range(-count, 0))
     squares = g.op("Mul", x, x)
     if g.opset < 18:

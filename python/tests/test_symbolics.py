@@ -1,0 +1,148 @@
+"""The forms of our own that operators have in TorchScript's files (_symbolics.py), against autograd."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from tools import BIN, LIMIT, losses_at_rest, needs_tools, randomize
+
+import actc
+
+
+class Places(nn.Module):
+    """Adds to each pixel where it is, as detectors do. An axis may have one pixel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(3, 5)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        rows, columns = (torch.linspace(0.5, n - 0.25, n) for n in image.shape[2:])
+        return self.head((torch.sin(image + rows[:, None]) * columns).mean((2, 3)))
+
+
+class Windows(nn.Module):
+    """Repeats elements of several axes and cuts windows, as models of tokens and of series do. An axis and the extent
+    that Tensor.expand keeps are the same constant -1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.rand(6))
+        self.head = nn.Linear(4, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # [N,8,3]
+        twice = (x * self.scale[:3]).repeat_interleave(2, dim=-1)  # [N,8,6]
+        rows = torch.arange(6).unsqueeze(0).expand(x.shape[0], -1)
+        twice = torch.expm1(twice * self.scale + 0.1 * rows[:, None])
+        uneven = twice.repeat_interleave(torch.tensor([1, 0, 2, 1, 1, 3]), dim=2).repeat_interleave(3, dim=1)
+        series = (
+            uneven + x.repeat_interleave(3).reshape(x.shape[0], 9, 8).transpose(1, 2).repeat_interleave(3, 1)[..., :8]
+        )
+        series = series.repeat_interleave(2, dim=0)
+        return self.head(series.unfold(-2, 4, 5)).mean((1, 2)).unfold(-1, 3, 1)[::2].sum(-1)
+
+
+class Pooled(nn.Module):
+    """Means of windows that do not divide the image, and of some that do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(3))
+
+    def forward(self, line: torch.Tensor, image: torch.Tensor, space: torch.Tensor) -> torch.Tensor:
+        pooled = (
+            F.adaptive_avg_pool1d(line, 4),
+            F.adaptive_avg_pool1d(line, 9),
+            F.adaptive_avg_pool2d(image, (5, 3)),
+            F.adaptive_avg_pool2d(image, (2, 7)),
+            F.adaptive_avg_pool2d(F.adaptive_avg_pool2d(image, (3, 5)), (2, 1)),
+            F.adaptive_avg_pool3d(space, (2, 3, 4)),
+            F.adaptive_avg_pool3d(space, 1),
+        )
+        return sum((p * p + p).flatten(1).cumsum(1).sum(1) for p in pooled).mean() * self.scale.sum()
+
+
+class Written(nn.Module):
+    """Functions that the TorchScript exporter lacks or writes wrong."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.RMSNorm((3, 4), eps=1e-3)
+        self.plain = nn.RMSNorm(4, elementwise_affine=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # [N,5,12]
+        y = self.norm(x.reshape(-1, 5, 3, 4))
+        y = y.index_add(-2, torch.tensor([0, 2, 0, 0]), y[:, :, [0, 1, 2, 1]], alpha=0.5)
+        return F.softplus(self.plain(y), beta=3, threshold=1.5).mean(2).index_add(1, torch.tensor([4, 4]), x[:, :2, :4])
+
+
+@needs_tools
+@pytest.mark.parametrize(
+    "name, model, inputs, options",
+    [
+        ("places", Places, (torch.randn(4, 3, 1, 6),), {"loss": "cross-entropy"}),
+        (
+            "pooled",
+            Pooled,
+            (torch.randn(4, 2, 9), torch.randn(4, 3, 6, 7), torch.randn(4, 2, 5, 7, 4)),
+            {"loss": None, "dynamic_batch": True},
+        ),
+        (
+            "written",
+            Written,
+            (torch.randn(4, 5, 12),),
+            {"loss": "mse", "labels": torch.randn(4, 5, 4), "dynamic_batch": True},
+        ),
+        (
+            "written, opset 20",
+            Written,
+            (torch.randn(4, 5, 12),),
+            {"loss": "mse", "labels": torch.randn(4, 5, 4), "opset": 20},
+        ),
+        (
+            "windows",
+            Windows,
+            (torch.randn(4, 8, 3),),
+            {"loss": "cross-entropy", "dynamic_batch": True},
+        ),
+    ],
+)
+def test_step_is_autograds(tmp_path: Path, name: str, model, inputs, options) -> None:
+    report = actc.export(
+        randomize(model()), inputs, tmp_path / "m.onnx", check=True, bin_dir=BIN, exporter="torchscript", **options
+    )
+    assert report.check is not None and not report.check.random
+    assert max(report.check.loss_error, report.check.gradient_error) <= LIMIT, str(report)
+
+
+class Drawn(nn.Module):
+    """The mean of numbers that one of PyTorch's functions draws in place."""
+
+    def __init__(self, function: str, *args: float) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()))
+        self.function, self.args = function, args
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.scale * getattr(torch.empty_like(x), self.function)(*self.args).mean() + 0 * x.mean()
+
+
+# The mean and the deviation are those of the distribution. 2,560 draws are 5 deviations from it once in a million.
+@needs_tools
+@pytest.mark.parametrize(
+    "function, args, mean, deviation",
+    [
+        ("uniform_", (-1.0, 3.0), 1.0, 4 / 12**0.5),
+        ("exponential_", (0.5,), 2.0, 2.0),
+        ("normal_", (3.0, 2.0), 3.0, 2.0),
+    ],
+)
+def test_numbers_drawn_in_place(tmp_path: Path, function: str, args, mean: float, deviation: float) -> None:
+    actc.export(Drawn(function, *args), torch.randn(4, 10), tmp_path / "m.onnx", loss=None, bin_dir=BIN)
+    loss = losses_at_rest(tmp_path / "m.onnx", batch=256, steps=1, seed=1)[0]
+    assert abs(float(loss) - mean) < 5 * deviation / 2560**0.5
