@@ -24,7 +24,7 @@ MovingStep::MovingStep(StepGraph& step)
   FindFamilies(step);
   FindNodes();
   FindOverwrites();
-  for (Family& family : families_) FindEnds(family);
+  FindEnds();
 }
 
 void MovingStep::FindFamilies(const StepGraph& step) {
@@ -103,14 +103,20 @@ void MovingStep::FindOverwrites() {
   }
 }
 
-// An input without readers lives at the first node. So does, at the last node, an output.
-void MovingStep::FindEnds(Family& family) const {
+// Without its nodes: an input lives at the first node, an output at the last, and others nowhere.
+size_t MovingStep::FirstWithoutNodes(const Family& family) const {
   const bool is_input = graph_.value(family.root).kind == ValueKind::kInput && !family.without_root;
-  family.first = is_input ? 0 : graph_.nodes.size();
-  family.last = family.is_output && !family.without_root ? graph_.nodes.size() - 1 : 0;
-  for (const NodeNumber node : family.nodes) {
-    family.first = std::min(family.first, PositionOf(node));
-    family.last = std::max(family.last, PositionOf(node));
+  return is_input ? 0 : graph_.nodes.size();
+}
+size_t MovingStep::LastWithoutNodes(const Family& family) const {
+  return family.is_output && !family.without_root ? graph_.nodes.size() - 1 : 0;
+}
+
+void MovingStep::FindEnds() {
+  for (Family& family : families_) {
+    family.first = FirstWithoutNodes(family);
+    family.last = LastWithoutNodes(family);
+    for (const NodeNumber node : family.nodes) family.Touch(PositionOf(node));
   }
 }
 
@@ -126,8 +132,16 @@ void MovingStep::Move(size_t lo, const std::vector<size_t>& order) {
     number_at_[lo + k] = numbers[k];
     position_of_[static_cast<size_t>(numbers[k])] = lo + k;
   }
-  for (const NodeNumber node : numbers)
-    for (const FamilyId f : FamiliesOf(node)) FindEnds(families_[static_cast<size_t>(f)]);
+  // A family may have nodes all over the step, so only ends that lie among the moved nodes are found again.
+  const auto for_each = [&](const auto& f) {
+    for (const NodeNumber node : numbers)
+      for (const FamilyId id : FamiliesOf(node)) f(families_[static_cast<size_t>(id)], PositionOf(node));
+  };
+  for_each([&](Family& family, size_t) {
+    if (family.first >= lo) family.first = FirstWithoutNodes(family);
+    if (family.last < lo + order.size()) family.last = LastWithoutNodes(family);
+  });
+  for_each([](Family& family, size_t position) { family.Touch(position); });
 }
 
 }  // namespace act

@@ -1,6 +1,7 @@
 // A step whose nodes move, with an index of its values that follows them.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -29,6 +30,12 @@ struct Family {
   bool slices = false;      // no node but those of a loop need see it whole
   // The reshapes of an input without the input. Its own family has its bytes.
   bool without_root = false;
+
+  // A node at the position makes or reads one of the values.
+  void Touch(size_t position) {
+    first = std::min(first, position);
+    last = std::max(last, position);
+  }
 };
 
 // The loop over samples whose nodes alone touch the family; -1: there is none.
@@ -70,7 +77,9 @@ class MovingStep {
   void FindFamilies(const StepGraph& step);
   void FindNodes();
   void FindOverwrites();
-  void FindEnds(Family& family) const;
+  void FindEnds();
+  size_t FirstWithoutNodes(const Family& family) const;
+  size_t LastWithoutNodes(const Family& family) const;
 
   Graph& graph_;
   std::vector<Family> families_;
