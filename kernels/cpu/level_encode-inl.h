@@ -29,14 +29,15 @@ struct UniformLevel {
   HWY_INLINE VU operator()(V x, VU u16) const { return hn::Add(Position(x), u16); }
   V minimum, inverse;
 };
+// The other side's numbers have their sign, so |x| need not be computed.
 struct SignLevel {
   HWY_INLINE SignLevel(const LevelTables& tables, const GroupScale& s)
       : above(hn::Set(D(), InverseOf(s.scale))),
-        below(hn::Set(D(), InverseOf(s.below))),
+        below(hn::Set(D(), -InverseOf(s.below))),
         first_below(hn::Set(DU(), static_cast<uint32_t>(tables.codec.LevelsAbove()) << 16)) {}
   HWY_INLINE VU operator()(V x, VU u16) const {
     const Mask positive = hn::Gt(x, hn::Zero(D()));
-    const V position = hn::Mul(hn::Abs(x), hn::IfThenElse(positive, above, below));
+    const V position = hn::Mul(x, hn::IfThenElse(positive, above, below));
     const VU level = hn::Add(hn::BitCast(DU(), ToNearest(position)), u16);
     return hn::Add(level, hn::IfThenZeroElse(hn::RebindMask(DU(), positive), first_below));
   }
@@ -45,10 +46,10 @@ struct SignLevel {
 };
 struct SidesLevel {
   HWY_INLINE SidesLevel(const LevelTables& tables, const GroupScale& s)
-      : sign(tables, s), minimum(hn::Set(D(), s.minimum)), minimum_below(hn::Set(D(), s.minimum_below)) {}
+      : sign(tables, s), minimum(hn::Set(D(), s.minimum)), minimum_below(hn::Set(D(), -s.minimum_below)) {}
   HWY_INLINE VU operator()(V x, VU u16) const {
     const Mask positive = hn::Gt(x, hn::Zero(D()));
-    const V distance = hn::Sub(hn::Abs(x), hn::IfThenElse(positive, minimum, minimum_below));
+    const V distance = hn::Sub(x, hn::IfThenElse(positive, minimum, minimum_below));
     const V position = hn::Mul(distance, hn::IfThenElse(positive, sign.above, sign.below));
     const VU level = hn::Add(hn::BitCast(DU(), ToNearest(position)), u16);
     return hn::Add(level, hn::IfThenZeroElse(hn::RebindMask(DU(), positive), sign.first_below));
@@ -77,7 +78,7 @@ struct FittedSignLevel {
   HWY_INLINE VU operator()(V x, VU u16) const {
     const Mask positive = hn::Gt(x, hn::Zero(D()));
     const auto above = hn::RebindMask(DU(), positive);
-    const V distance = hn::Mul(hn::Abs(x), hn::IfThenElse(positive, even.above, even.below));
+    const V distance = hn::Mul(x, hn::IfThenElse(positive, even.above, even.below));
     const VU first_word = hn::IfThenZeroElse(above, hn::Set(DU(), uint32_t{kFittedCellWords}));
     const VU position = FittedPositions<2 * kMostFittedLevels>(
         hn::BitCast(DU(), ToNearest(distance)), fitted, hn::IfThenElse(above, cells_above, cells_below),
@@ -99,27 +100,45 @@ struct ZeroOr {
   Level of_others;
 };
 
-// ---- Codes in bytes, to be packed afterwards
+// ---- Levels as bytes
+
+#if HWY_TARGET != HWY_SCALAR
+// Words below 2^8 as bytes, in order. Highway's own function would also clear their upper halves.
+HWY_INLINE VB BytesOf(VW first, VW second) {
+#if HWY_TARGET == HWY_AVX3
+  const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+  return VB{_mm512_permutexvar_epi64(order, _mm512_packus_epi16(first.raw, second.raw))};
+#elif HWY_TARGET == HWY_AVX2
+  return VB{_mm256_permute4x64_epi64(_mm256_packus_epi16(first.raw, second.raw), 0xD8)};
+#else
+  return hn::ConcatEven(DB(), hn::BitCast(DB(), second), hn::BitCast(DB(), first));
+#endif
+}
+
+// Of four vectors of elements.
+template <class Level, class Bits>
+HWY_INLINE VB LevelsOf(const float* x, const Level& level, Bits& bits) {
+  const hn::Repartition<uint16_t, D> words;
+  const size_t lanes = hn::Lanes(D());
+  const auto next_two = [&](const float* at) HWY_ATTR {
+    const auto first = hn::BitCast(words, level(hn::LoadU(D(), at), bits.Next()));
+    const auto second = hn::BitCast(words, level(hn::LoadU(D(), at + lanes), bits.Next()));
+    return hn::ConcatOdd(words, second, first);
+  };
+  const auto first = next_two(x), second = next_two(x + 2 * lanes);
+  return BytesOf(first, second);
+}
+#endif
 
 // For kRun elements.
 template <class Level, class Bits>
 HWY_INLINE void QuantizeRun(const float* x, const Level& level, Bits& bits, uint8_t* q) {
-  const auto next = [&](size_t i) HWY_ATTR { return level(hn::LoadU(D(), x + i), bits.Next()); };
 #if HWY_TARGET == HWY_SCALAR
   for (size_t i = 0; i < kRun; ++i)
-    hn::StoreU(hn::U8FromU32(hn::ShiftRight<16>(next(i))), hn::Rebind<uint8_t, D>(), q + i);
+    hn::StoreU(hn::U8FromU32(hn::ShiftRight<16>(level(hn::LoadU(D(), x + i), bits.Next()))),
+               hn::Rebind<uint8_t, D>(), q + i);
 #else
-  const hn::Repartition<uint16_t, D> d16;
-  const hn::Repartition<uint8_t, D> d8;
-  const size_t lanes = hn::Lanes(D());
-  for (size_t i = 0; i < kRun; i += 4 * lanes) {
-    const auto next_two = [&](size_t at) HWY_ATTR {
-      const auto first = hn::BitCast(d16, next(at)), second = hn::BitCast(d16, next(at + lanes));
-      return hn::BitCast(d8, hn::ConcatOdd(d16, second, first));
-    };
-    const auto first = next_two(i), second = next_two(i + 2 * lanes);
-    hn::StoreU(hn::ConcatEven(d8, second, first), d8, q + i);
-  }
+  for (size_t i = 0; i < kRun; i += hn::Lanes(DB())) hn::StoreU(LevelsOf(x + i, level, bits), DB(), q + i);
 #endif
 }
 
@@ -134,6 +153,21 @@ HWY_INLINE void QuantizeGroup(const float* x, size_t count, const Level& level, 
   std::copy(x + i, x + count, padded);
   QuantizeRun(padded, level, bits, q + i);
   std::fill(q + count, q + i + kRun, uint8_t{0});
+}
+
+// For a group of whole runs, whose levels become bit planes at once.
+template <class Level, class Bits>
+HWY_INLINE void EncodePlanes(const float* x, size_t count, const Level& level, Bits bits, int planes,
+                             uint8_t* payload) {
+#if HWY_TARGET == HWY_SCALAR
+  uint8_t q[kMostGroup];
+  QuantizeGroup(x, count, level, bits, q);
+  PackPlanes(q, count, planes, payload);
+#else
+  constexpr size_t kLanes = hn::MaxLanes(DB());
+  for (size_t i = 0; i < count; i += kLanes)
+    StorePlanes(LevelsOf(x + i, level, bits), planes, count / 8, kLanes / 8, payload + i / 8);
+#endif
 }
 
 // ---- Tiles
@@ -163,7 +197,12 @@ void EncodeGroups(const LevelTables& tables, const GroupsToEncode& groups) {
       continue;
     }
     const Bits bits(groups.starts[g], groups.words + e / 4);
-    QuantizeGroup(groups.x + e, count, Level(tables, groups.scales[g]), bits, q);
+    const Level level(tables, groups.scales[g]);
+    if (packing.codes == 1 && count % kRun == 0) {
+      EncodePlanes(groups.x + e, count, level, bits, packing.bits, payload);
+      continue;
+    }
+    QuantizeGroup(groups.x + e, count, level, bits, q);
     if (packing.codes == 1)
       PackPlanes(q, count, packing.bits, payload);
     else

@@ -18,32 +18,34 @@ namespace {
 
 inline constexpr size_t kMostGroup = 1024;
 
+using DB = HWY_CAPPED(uint8_t, kRun);
+using VB = hn::Vec<DB>;
+
+// Bit b of the bytes, to plane b, `plane_bytes` after the one before it. Writes `bytes` of each.
+HWY_INLINE void StorePlanes(VB q, int bits, size_t plane_bytes, size_t bytes, uint8_t* planes) {
+  for (int b = 0; b < bits; ++b, planes += plane_bytes) {
+    uint8_t packed[8];
+    hn::StoreMaskBits(DB(), hn::TestBit(q, hn::Set(DB(), static_cast<uint8_t>(1 << b))), packed);
+    std::memcpy(planes, packed, bytes);
+  }
+}
+
 // Packs bytes q[i] < 2^bits into `bits` planes of ceil(count / 8) bytes. q must be readable up to a
 // multiple of kRun, and 0 from `count` on.
 inline void PackPlanes(const uint8_t* q, size_t count, int bits, uint8_t* planes) {
-  const HWY_CAPPED(uint8_t, kRun) d8;
   const size_t plane_bytes = (count + 7) / 8;
-  if constexpr (hn::MaxLanes(d8) < 8) {
+  if constexpr (hn::MaxLanes(DB()) < 8) {
     std::memset(planes, 0, static_cast<size_t>(bits) * plane_bytes);
     for (size_t i = 0; i < count; ++i)
       for (size_t b = 0; b < static_cast<size_t>(bits); ++b)
         planes[b * plane_bytes + i / 8] |= static_cast<uint8_t>((q[i] >> b & 1) << (i % 8));
     return;
   }
-  const size_t lanes = hn::Lanes(d8);
-  for (size_t i = 0; i < count; i += lanes) {
-    const auto v = hn::LoadU(d8, q + i);
-    for (int b = 0; b < bits; ++b) {
-      uint8_t packed[8];
-      hn::StoreMaskBits(d8, hn::TestBit(v, hn::Set(d8, static_cast<uint8_t>(1 << b))), packed);
-      uint8_t* to = planes + static_cast<size_t>(b) * plane_bytes + i / 8;
-      if (i + lanes <= count) {
-        std::memcpy(to, packed, hn::MaxLanes(d8) / 8);
-      } else {
-        std::memcpy(to, packed, (count - i + 7) / 8);
-      }
-    }
-  }
+  constexpr size_t kBytes = hn::MaxLanes(DB()) / 8;
+  size_t i = 0;
+  for (; i + 8 * kBytes <= count; i += 8 * kBytes)
+    StorePlanes(hn::LoadU(DB(), q + i), bits, plane_bytes, kBytes, planes + i / 8);
+  if (i < count) StorePlanes(hn::LoadU(DB(), q + i), bits, plane_bytes, plane_bytes - i / 8, planes + i / 8);
 }
 
 // ---- Several codes to a number. Numbers are below 2^16.
