@@ -47,6 +47,21 @@ class Windows(nn.Module):
         return self.head(series.unfold(-2, 4, 5)).mean((1, 2)).unfold(-1, 3, 1)[::2].sum(-1)
 
 
+class Moved(nn.Module):
+    """Moves axes by negative numbers, whose extents a later operator needs, and enlarges an image by its centers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(4))
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:  # [N,4,6,8]
+        y = (image.movedim(1, -1) * self.scale).movedim(-1, 1)
+        y = F.pixel_unshuffle(y.movedim((2, 3), (-1, -2)), 2)  # [N,16,4,3]
+        larger = F.interpolate(y, scale_factor=(1.5, 2.0), mode="nearest-exact")
+        smaller = F.interpolate(y.flatten(2), size=5, mode="nearest-exact")
+        return (larger * torch.arange(36.0).cos().reshape(6, 6)).square().mean() + smaller.sin().mean()
+
+
 class Pooled(nn.Module):
     """Means of windows that do not divide the image, and of some that do."""
 
@@ -104,6 +119,7 @@ class Written(nn.Module):
             (torch.randn(4, 5, 12),),
             {"loss": "mse", "labels": torch.randn(4, 5, 4), "opset": 20},
         ),
+        ("moved", Moved, (torch.randn(4, 4, 6, 8),), {"loss": None, "dynamic_batch": True}),
         (
             "windows",
             Windows,
@@ -146,3 +162,29 @@ def test_numbers_drawn_in_place(tmp_path: Path, function: str, args, mean: float
     actc.export(Drawn(function, *args), torch.randn(4, 10), tmp_path / "m.onnx", loss=None, bin_dir=BIN)
     loss = losses_at_rest(tmp_path / "m.onnx", batch=256, steps=1, seed=1)[0]
     assert abs(float(loss) - mean) < 5 * deviation / 2560**0.5
+
+
+class Thinned(nn.Module):
+    """The mean square of a channel's mean, of ones of which a layer drops some. A channel that is not dropped as a whole
+    would have another square."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()))
+        self.layer = layer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(self.scale * torch.ones_like(x)).mean(2).square().mean() + 0 * x.mean()
+
+
+# 2,560 channels, and 5 deviations as above.
+@needs_tools
+@pytest.mark.parametrize(
+    "layer, pixels", [(nn.Dropout1d(0.3), 4), (nn.AlphaDropout(0.3), 1), (nn.FeatureAlphaDropout(0.3), 4)], ids=str
+)
+def test_dropout_of_channels_and_of_selu(tmp_path: Path, layer: nn.Module, pixels: int) -> None:
+    dropped, kept = layer(torch.ones(1, 100, 1)).unique().double().square().tolist()
+    model = Thinned(layer)
+    actc.export(model, torch.randn(4, 10, pixels), tmp_path / "m.onnx", loss=None, bin_dir=BIN, exporter="torchscript")
+    loss = losses_at_rest(tmp_path / "m.onnx", batch=256, steps=1, seed=1)[0]
+    assert abs(float(loss) - (0.7 * kept + 0.3 * dropped)) < 5 * abs(kept - dropped) * (0.7 * 0.3 / 2560) ** 0.5

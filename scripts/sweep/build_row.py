@@ -8,6 +8,7 @@ from typing import Any, Dict, Tuple
 import torch
 from torch import nn
 
+import build_others
 from build_torch import build_torch
 from rows import BATCH, Row, WithLoss, labels, randomize, without_randomness
 
@@ -98,12 +99,20 @@ def build(row: Row) -> Tuple[nn.Module, Tuple[torch.Tensor, ...], Tuple[str, ...
     torch.manual_seed(0)
     if row.library in ("torch", "torch.nn"):
         return build_torch(row)
-    net, inputs, classes = {"torchvision": _torchvision, "timm": _timm, "transformers": _transformers}[row.library](row)
+    makers = {
+        "torchvision": _torchvision,
+        "timm": _timm,
+        "transformers": _transformers,
+        "diffusers": build_others.diffusers,
+        "smp": build_others.smp,
+        "monai": build_others.monai,
+    }
+    net, inputs, classes = makers[row.library](row)
     without_randomness(net)
     randomize(net)
     net.train()
     names = tuple(inputs)
-    module = WithLoss(net, names, row.library == "transformers").train()
+    module = WithLoss(net, names, row.library in ("transformers", "diffusers")).train()
     torch.manual_seed(1)
     state = {name: b.clone() for name, b in net.named_buffers()}
     with torch.no_grad():

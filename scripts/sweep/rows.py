@@ -17,7 +17,7 @@ BATCH = 4
 class Row:
     """One architecture. Its key is `library/family`."""
 
-    library: str  # torchvision, timm or transformers
+    library: str  # torch, torch.nn, or the package that has the model
     family: str  # the row of the table; for timm the module, for transformers the model type
     model: str  # the variant: a function of the library, or a class
     size: Tuple[int, ...] = (64,)  # extents of an image, of a clip, of a spectrogram; tokens
@@ -82,8 +82,18 @@ def labels(outputs: Tuple[torch.Tensor, ...], classes: bool) -> Tuple[torch.Tens
 def without_randomness(net: nn.Module) -> None:
     """No dropout and no drop path: then a step can be compared with autograd."""
     for module in net.modules():
-        for name in ("p", "drop_prob", "drop_rate", "dropout", "attention_dropout", "layerdrop", "activation_dropout",
-                     "attn_dropout_p", "stochastic_depth_prob"):
+        for name in (
+            "p",
+            "drop_prob",
+            "drop_rate",
+            "dropout",
+            "dropout_prob",
+            "attention_dropout",
+            "layerdrop",
+            "activation_dropout",
+            "attn_dropout_p",
+            "stochastic_depth_prob",
+        ):
             if isinstance(getattr(module, name, None), float) and re.search("p$|drop", name):
                 setattr(module, name, 0.0)
 

@@ -7,7 +7,8 @@ trains two steps at L3 and compares a step at L0 with autograd.
 Each row runs in a process of its own with a limit of time and memory. Rows that results.jsonl
 already has are left out, so a stopped sweep goes on; --again repeats those whose error matches.
 scripts/sweep/results.jsonl is what docs/models.md shows.
-Needs torch, torchvision, timm and transformers. docs/models.md has the tables."""
+Needs torch and the libraries of its rows (torchvision, timm, transformers, diffusers, segmentation_models_pytorch,
+monai, einops). docs/models.md has the tables."""
 
 from __future__ import annotations
 
@@ -31,8 +32,11 @@ sys.path[:0] = OURS
 
 from stages import EXPORTERS, run  # noqa: E402
 from rows import Row  # noqa: E402
+import rows_diffusers  # noqa: E402
 import rows_functions  # noqa: E402
 import rows_layers  # noqa: E402
+import rows_monai  # noqa: E402
+import rows_smp  # noqa: E402
 import rows_timm  # noqa: E402
 import rows_torchvision  # noqa: E402
 import rows_transformers  # noqa: E402
@@ -43,6 +47,9 @@ ROWS: List[Row] = [
     *rows_torchvision.ROWS,
     *rows_timm.ROWS,
     *rows_transformers.ROWS,
+    *rows_diffusers.ROWS,
+    *rows_smp.ROWS,
+    *rows_monai.ROWS,
 ]
 # What a line keeps of a result: what the table shows, and how long each stage took.
 KEPT = ("row", "exporter", "stage", "error", "batch", "any_batch", "attempts", "conclusive", "seconds", "tools")

@@ -15,7 +15,18 @@ from sweep import ROWS, read_results
 
 EXPORTERS = ("torchscript", "dynamo")
 NAMES = {"torchscript": "TorchScript", "dynamo": "dynamo"}
-LIBRARIES = ("torchvision", "timm", "transformers", "torch.nn", "torch")
+LIBRARIES = ("torchvision", "timm", "transformers", "diffusers", "smp", "monai", "torch.nn", "torch")
+PACKAGES = (
+    "torch",
+    "torchvision",
+    "timm",
+    "transformers",
+    "diffusers",
+    "segmentation_models_pytorch",
+    "monai",
+    "onnx",
+    "onnxscript",
+)
 Results = Dict[Tuple[str, str], Dict[str, Any]]  # by row and exporter
 
 STAGES = ("build", "process", "export", "compile L3", "train L3", "check L0", "done")
@@ -207,10 +218,7 @@ def ages(results: Results) -> str:
 
 def main() -> None:
     results, names = read(sys.argv[1])
-    versions = ", ".join(
-        f"{name} {importlib.metadata.version(name)}"
-        for name in ("torch", "torchvision", "timm", "transformers", "onnx", "onnxscript")
-    )
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
     reasons = Reasons()
     lines = [
         "# Models",

@@ -4,67 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import math
-from typing import Any, Iterator, List, Optional
+from typing import Any, Iterator
 
 import onnx
 import torch
 
+from . import _random_forms
 from ._errors import ExportError
+from ._forms import constant, extent, integer, integers, number, numbers, rank_of, value_of
 
 STOP = ("act", "StopGradient")  # domain and name
-
-
-def _constant(g: Any, value: Any) -> Any:
-    return g.op("Constant", value_t=torch.tensor(value))
-
-
-def _known(value: Any) -> Optional[torch.Tensor]:
-    """The value of a constant; None if it depends on data."""
-    node = value.node()
-    if node.kind() not in ("onnx::Constant", "prim::Constant"):
-        return None
-    if not node.hasAttribute("value"):
-        return None
-    kind = node.kindOf("value")
-    return torch.as_tensor(getattr(node, kind)("value"))
-
-
-def _number(value: Any, of: str) -> float:
-    known = _known(value)
-    if known is None:
-        raise ExportError(f"{of} that depends on data has no ONNX form")
-    return float(known)
-
-
-def _integer(value: Any, of: str) -> int:
-    return int(_number(value, of))
-
-
-def _rank(x: Any) -> int:
-    rank = x.type().dim()
-    if rank is None:
-        raise ExportError("a tensor of unknown rank has no ONNX form here")
-    return int(rank)
-
-
-def _extent(g: Any, x: Any, axis: int) -> Any:
-    return g.op("Gather", g.op("Shape", x), _constant(g, axis), axis_i=0)
-
-
-def _integers(values: Any, of: str) -> List[int]:
-    node = values.node()
-    if node.kind() == "prim::ListConstruct":
-        return [_integer(value, of) for value in node.inputs()]
-    known = _known(values)
-    if known is None:
-        raise ExportError(f"{of} that depends on data has no ONNX form")
-    return [int(value) for value in known.reshape(-1)]
 
 
 def _adaptive_avg_pool(g: Any, x: Any, output_size: Any) -> Any:
     """torch.nn.functional.adaptive_avg_pool1d to 3d. The exporter lacks those whose windows are not of one length. A
     window's mean along an axis of n elements is a row of a matrix [windows, n]."""
-    counts = _integers(output_size, "an output size of an adaptive pool")
+    counts = integers(output_size, "an output size of an adaptive pool")
     if all(count == 1 for count in counts):
         return g.op("GlobalAveragePool", x)
     of_x = x.type()
@@ -83,47 +38,39 @@ def _adaptive_avg_pool(g: Any, x: Any, output_size: Any) -> Any:
             means[i, begin:end] = 1 / (end - begin)
         # The axes before this one have their windows, the axes after it their elements.
         apart = [*images, math.prod(counts[:axis]), n, math.prod(extents[axis + 1 :])]
-        x = g.op("MatMul", g.op("Constant", value_t=means), g.op("Reshape", x, _constant(g, apart)))
+        x = g.op("MatMul", g.op("Constant", value_t=means), g.op("Reshape", x, constant(g, apart)))
     # The exporter does not follow extents through a Reshape of a batch that it does not know.
-    return g.op("Reshape", x, _constant(g, images + counts)).setType(of_x.with_sizes(first + counts))
+    return g.op("Reshape", x, constant(g, images + counts)).setType(of_x.with_sizes(first + counts))
 
 
 def _diff(g: Any, x: Any, n: Any, axis: Any, prepend: Any, append: Any) -> Any:
     """torch.diff, the differences of neighbours along an axis, which the exporter lacks."""
-    if _integer(n, "an order of torch.diff") != 1:
+    if integer(n, "an order of torch.diff") != 1:
         raise ExportError("torch.diff of another order than 1 has no ONNX form")
-    along = _integer(axis, "an axis of torch.diff")
+    along = integer(axis, "an axis of torch.diff")
     parts = [part for part in (prepend, x, append) if not part.node().mustBeNone()]
     joined = parts[0] if len(parts) == 1 else g.op("Concat", *parts, axis_i=along)
-    upper = g.op("Slice", joined, _constant(g, [1]), _constant(g, [2**63 - 1]), _constant(g, [along]))
-    lower = g.op("Slice", joined, _constant(g, [0]), _constant(g, [-1]), _constant(g, [along]))
+    upper = g.op("Slice", joined, constant(g, [1]), constant(g, [2**63 - 1]), constant(g, [along]))
+    lower = g.op("Slice", joined, constant(g, [0]), constant(g, [-1]), constant(g, [along]))
     return g.op("Sub", upper, lower)
 
 
 def _expm1(g: Any, x: Any) -> Any:
     """torch.expm1, which the exporter lacks. (e^x - 1) / (e^x + 1) is tanh(x / 2), so this form is exact where e^x - 1
     would cancel."""
-    half = g.op("Mul", x, _constant(g, 0.5))
-    return g.op("Mul", g.op("Tanh", half), g.op("Add", g.op("Exp", x), _constant(g, 1.0)))
-
-
-def _exponential(g: Any, x: Any, rate: Any, _: Any = None) -> Any:
-    """torch.Tensor.exponential_, which the exporter lacks: -log(1 - u) / rate, where u is uniform in [0, 1)."""
-    u = g.op("RandomUniformLike", x)
-    return g.op(
-        "Div", g.op("Neg", g.op("Log", g.op("Sub", _constant(g, 1.0), u))), _constant(g, _number(rate, "a rate"))
-    )
+    half = g.op("Mul", x, constant(g, 0.5))
+    return g.op("Mul", g.op("Tanh", half), g.op("Add", g.op("Exp", x), constant(g, 1.0)))
 
 
 def _index_add(g: Any, x: Any, axis: Any, index: Any, other: Any, alpha: Any = None) -> Any:
     """torch.index_add. The exporter keeps one of several additions to a place."""
-    rank = _rank(x)
-    along = _integer(axis, "an axis of torch.index_add") % rank
+    rank = rank_of(x)
+    along = integer(axis, "an axis of torch.index_add") % rank
     if g.opset < 16:
         raise ExportError("torch.index_add has no ONNX form before opset 16", "opset=17")
-    if alpha is not None and not alpha.node().mustBeNone() and _known(alpha) != 1:
+    if alpha is not None and not alpha.node().mustBeNone() and value_of(alpha) != 1:
         other = g.op("Mul", other, g.op("CastLike", alpha, other))
-    aligned = g.op("Reshape", index, _constant(g, [-1 if i == along else 1 for i in range(rank)]))
+    aligned = g.op("Reshape", index, constant(g, [-1 if i == along else 1 for i in range(rank)]))
     places = g.op("Expand", aligned, g.op("Shape", other))
     return g.op("ScatterElements", x, places, other, axis_i=along, reduction_s="add")
 
@@ -135,26 +82,36 @@ def _linspace(g: Any, start: Any, end: Any, steps: Any, *_: Any) -> Any:
     def real(x: Any) -> Any:
         return g.op("Cast", x, to_i=onnx.TensorProto.FLOAT)
 
-    zero, one = _constant(g, 0), _constant(g, 1)
+    zero, one = constant(g, 0), constant(g, 1)
     gaps = g.op("Max", g.op("Sub", steps, one), one)
     step = g.op("Div", g.op("Sub", real(end), real(start)), real(gaps))
     return g.op("Add", g.op("Mul", real(g.op("Range", zero, steps, one)), step), real(start))
 
 
+def _movedim(g: Any, x: Any, source: Any, destination: Any) -> Any:
+    """torch.movedim. The exporter leaves negative axes in a Transpose, and takes extents from their places."""
+    rank = rank_of(x)
+    moved, places = (
+        [axis % rank for axis in integers(axes, "an axis of torch.movedim")] for axes in (source, destination)
+    )
+    others = iter(axis for axis in range(rank) if axis not in moved)
+    return g.op("Transpose", x, perm_i=[moved[places.index(i)] if i in places else next(others) for i in range(rank)])
+
+
 def _repeat_interleave(g: Any, x: Any, repeats: Any, axis: Any = None, _: Any = None) -> Any:
     """torch.repeat_interleave. The exporter counts a negative axis from the front, and changes the constant that other
     nodes read too: an -1 of torch.expand becomes 3."""
-    counts = _known(repeats)
-    if counts is None and _rank(repeats) > 0:
+    counts = value_of(repeats)
+    if counts is None and rank_of(repeats) > 0:
         raise ExportError("torch.repeat_interleave with counts that depend on data has no ONNX form")
     if axis is None or axis.node().mustBeNone():
-        x, along = g.op("Reshape", x, _constant(g, [-1])), 0
+        x, along = g.op("Reshape", x, constant(g, [-1])), 0
     else:
-        along = _integer(axis, "an axis of torch.repeat_interleave") % _rank(x)
+        along = integer(axis, "an axis of torch.repeat_interleave") % rank_of(x)
     if counts is None or counts.numel() == 1:
-        times = repeats if counts is None else _constant(g, int(counts))
-        end = g.op("Mul", _extent(g, x, along), times)
-        places = g.op("Div", g.op("Range", _constant(g, 0), end, _constant(g, 1)), times)
+        times = repeats if counts is None else constant(g, int(counts))
+        end = g.op("Mul", extent(g, x, along), times)
+        places = g.op("Div", g.op("Range", constant(g, 0), end, constant(g, 1)), times)
     else:
         places = g.op("Constant", value_t=torch.repeat_interleave(torch.arange(counts.numel()), counts))
     return g.op("Gather", x, places, axis_i=along)
@@ -162,49 +119,65 @@ def _repeat_interleave(g: Any, x: Any, repeats: Any, axis: Any = None, _: Any = 
 
 def _rms_norm(g: Any, x: Any, extents: Any, weight: Any, epsilon: Any) -> Any:
     """torch.rms_norm, which the exporter lacks: x / sqrt(mean(x^2) + epsilon) * weight."""
-    known = _known(extents)  # else a list of values
+    known = value_of(extents)  # else a list of values
     count = len(list(extents.node().inputs())) if known is None else known.numel()
     axes = list(range(-count, 0))
     squares = g.op("Mul", x, x)
     if g.opset < 18:
         mean = g.op("ReduceMean", squares, axes_i=axes, keepdims_i=1)
     else:
-        mean = g.op("ReduceMean", squares, _constant(g, axes), keepdims_i=1)
+        mean = g.op("ReduceMean", squares, constant(g, axes), keepdims_i=1)
     none = epsilon.node().mustBeNone()
-    least = torch.finfo(torch.float32).eps if none else _number(epsilon, "an epsilon of torch.rms_norm")
-    y = g.op("Div", x, g.op("Sqrt", g.op("Add", mean, _constant(g, least))))
+    least = torch.finfo(torch.float32).eps if none else number(epsilon, "an epsilon of torch.rms_norm")
+    y = g.op("Div", x, g.op("Sqrt", g.op("Add", mean, constant(g, least))))
     return y if weight.node().mustBeNone() else g.op("Mul", y, weight)
 
 
 def _softplus(g: Any, x: Any, beta: Any, threshold: Any) -> Any:
     """torch.nn.functional.softplus: log(1 + e^(beta x)) / beta, and x where beta x is above the threshold, which the
     exporter drops."""
-    scale, most = _number(beta, "a beta of softplus"), _number(threshold, "a threshold of softplus")
-    scaled = x if scale == 1 else g.op("Mul", x, _constant(g, scale))
+    scale, most = number(beta, "a beta of softplus"), number(threshold, "a threshold of softplus")
+    scaled = x if scale == 1 else g.op("Mul", x, constant(g, scale))
     y = g.op("Softplus", scaled)
-    y = y if scale == 1 else g.op("Div", y, _constant(g, scale))
+    y = y if scale == 1 else g.op("Div", y, constant(g, scale))
     if math.exp(-most) < 2**-24 * most:  # both are x to float32's precision
         return y
-    return g.op("Where", g.op("Greater", scaled, _constant(g, most)), x, y)
-
-
-def _uniform(g: Any, x: Any, low: Any, high: Any, _: Any = None) -> Any:
-    """torch.Tensor.uniform_, which the exporter lacks."""
-    return g.op("RandomUniformLike", x, low_f=_number(low, "a bound"), high_f=_number(high, "a bound"))
+    return g.op("Where", g.op("Greater", scaled, constant(g, most)), x, y)
 
 
 def _unfold(g: Any, x: Any, axis: Any, size: Any, step: Any) -> Any:
     """torch.Tensor.unfold: windows along an axis, whose elements become the last axis. The exporter puts the windows of
     a negative axis in the wrong place."""
-    rank = _rank(x)
-    along = _integer(axis, "an axis of torch.Tensor.unfold") % rank
-    length, stride = _integer(size, "a length of windows"), _integer(step, "a step of windows")
-    end = g.op("Sub", _extent(g, x, along), _constant(g, length - 1))
-    starts = g.op("Reshape", g.op("Range", _constant(g, 0), end, _constant(g, stride)), _constant(g, [-1, 1]))
+    rank = rank_of(x)
+    along = integer(axis, "an axis of torch.Tensor.unfold") % rank
+    length, stride = integer(size, "a length of windows"), integer(step, "a step of windows")
+    end = g.op("Sub", extent(g, x, along), constant(g, length - 1))
+    starts = g.op("Reshape", g.op("Range", constant(g, 0), end, constant(g, stride)), constant(g, [-1, 1]))
     places = g.op("Add", starts, g.op("Constant", value_t=torch.arange(length)))
     order = list(range(rank + 1))
     order.append(order.pop(along + 1))
     return g.op("Transpose", g.op("Gather", x, places, axis_i=along), perm_i=order)
+
+
+def _upsample_nearest_exact(g: Any, x: Any, output_size: Any, scales: Any) -> Any:
+    """torch.nn.functional.interpolate(mode="nearest-exact"), which the exporter lacks: the pixel under the new pixel's
+    center."""
+    none = g.op("Constant", value_t=torch.tensor([], dtype=torch.float32))
+    if scales.node().mustBeNone():
+        image = g.op("Slice", g.op("Shape", x), constant(g, [0]), constant(g, [2]), constant(g, [0]))
+        sizes = [none, g.op("Concat", image, constant(g, integers(output_size, "a size of an image")), axis_i=0)]
+    else:
+        factors = numbers(scales, "a scale of an image")
+        sizes = [constant(g, [1.0, 1.0, *factors])]
+    return g.op(
+        "Resize",
+        x,
+        none,
+        *sizes,
+        coordinate_transformation_mode_s="half_pixel",
+        mode_s="nearest",
+        nearest_mode_s="round_prefer_ceil",
+    )
 
 
 def _detach(g: Any, x: Any) -> Any:
@@ -215,20 +188,27 @@ def _detach(g: Any, x: Any) -> Any:
 
 
 _OURS = {
+    "aten::_upsample_nearest_exact1d": _upsample_nearest_exact,
+    "aten::_upsample_nearest_exact2d": _upsample_nearest_exact,
+    "aten::_upsample_nearest_exact3d": _upsample_nearest_exact,
     "aten::adaptive_avg_pool1d": _adaptive_avg_pool,
     "aten::adaptive_avg_pool2d": _adaptive_avg_pool,
     "aten::adaptive_avg_pool3d": _adaptive_avg_pool,
+    "aten::alpha_dropout": _random_forms.alpha_dropout,
     "aten::detach": _detach,
     "aten::diff": _diff,
     "aten::expm1": _expm1,
-    "aten::exponential": _exponential,
+    "aten::exponential": _random_forms.exponential,
+    "aten::feature_alpha_dropout": _random_forms.feature_alpha_dropout,
+    "aten::feature_dropout": _random_forms.feature_dropout,
     "aten::index_add": _index_add,
     "aten::linspace": _linspace,
+    "aten::movedim": _movedim,
     "aten::repeat_interleave": _repeat_interleave,
     "aten::rms_norm": _rms_norm,
     "aten::softplus": _softplus,
     "aten::unfold": _unfold,
-    "aten::uniform": _uniform,
+    "aten::uniform": _random_forms.uniform,
 }
 
 
