@@ -18,6 +18,7 @@ import torch
 from torch import nn
 from torch.jit._trace import TracerWarning
 
+from ._complex import Complex, complex_as_pairs
 from ._errors import ExportError, WrongStep
 from ._stops import no_grad_stops, of_library
 from ._symbolics import STOP, more_operators
@@ -107,12 +108,14 @@ _tensor_detach = torch.Tensor.detach
 
 def _traced_detach(x: torch.Tensor) -> torch.Tensor:
     """Tensor.detach() of the model's own code as a node that the dynamo exporter keeps."""
-    if of_library(sys._getframe(1).f_code.co_filename) or not x.is_floating_point():
+    if of_library(sys._getframe(1).f_code.co_filename) or not (x.is_floating_point() or isinstance(x, Complex)):
         return _tensor_detach(x)
     return _stop_node(x)
 
 
 def _stop_node(x: torch.Tensor) -> torch.Tensor:
+    if isinstance(x, Complex):
+        return Complex(_stop_node(x.re), _stop_node(x.im))
     stopped: torch.Tensor = torch.onnx.ops.symbolic("::".join(STOP), (x,), dtype=x.dtype, shape=x.shape, version=1)
     return stopped
 
@@ -184,7 +187,7 @@ def run_exporter(
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         file = os.path.join(folder, "model.onnx")
-        with _silent(), written_out():
+        with _silent(), written_out(), complex_as_pairs(module):
             (_dynamo if attempt.exporter == "dynamo" else _torchscript)(module, tensors, names, file, attempt)
         graph: onnx.ModelProto = onnx.load(file)
     _define_stop(graph)

@@ -12,6 +12,8 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from ._complex import Complex
+
 _LIBRARY = tuple(os.path.dirname(os.path.abspath(file)) + os.sep for file in (__file__, torch.__file__))
 
 
@@ -48,7 +50,8 @@ class _NoGradStops(TorchFunctionMode):
         return type(result)([self._stopped(x) for x in result])  # a named tuple of PyTorch keeps its names
 
     def _stopped(self, x: Any) -> Any:
-        return self.stop(x) if isinstance(x, torch.Tensor) and x.is_floating_point() and not x.requires_grad else x
+        stops = isinstance(x, Complex) or isinstance(x, torch.Tensor) and x.is_floating_point()
+        return self.stop(x) if stops and not x.requires_grad else x
 
 
 @contextlib.contextmanager
