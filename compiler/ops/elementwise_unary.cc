@@ -141,8 +141,11 @@ constexpr UnaryOp kUnaryOps[] = {
     {"Clip", Clip, Of::kY, ClipMask, {.boolean_derivative = true, .in_onnx = false}},
     {"Abs", [](B& b, const Attributes&, Reg x) { return b.Unary(Opcode::kAbs, x); }, Of::kX,
      [](B& b, const Attributes&, Reg x) { return b.Sub(Positive(b, x), b.Greater(b.Const(0), x)); }},
-    {"Sqrt", [](B& b, const Attributes&, Reg x) { return b.Unary(Opcode::kSqrt, x); }, Of::kY,
-     [](B& b, const Attributes&, Reg y) { return b.Div(b.Const(.5f), y); }},
+    {"Sqrt",
+     [](B& b, const Attributes&, Reg x) { return b.Unary(Opcode::kSqrt, x); },
+     Of::kY,
+     [](B& b, const Attributes&, Reg y) { return b.Div(b.Const(.5f), y); },
+     {.slopes = Values::kUnbounded}},
     // The last step of a norm. The gradient of a norm is x / norm, and 0 where the norm is 0 (as in
     // PyTorch), though the root alone has an infinite slope there.
     {"SqrtOfSquares",
@@ -151,7 +154,7 @@ constexpr UnaryOp kUnaryOps[] = {
      [](B& b, const Attributes&, Reg y) {
        return b.Select(b.Op(Opcode::kEqual, y, b.Const(0)), b.Const(0), b.Div(b.Const(.5f), y));
      },
-     {.in_onnx = false}},
+     {.slopes = Values::kUnbounded, .in_onnx = false}},
     {"Square",
      [](B& b, const Attributes&, Reg x) { return b.Mul(x, x); },
      Of::kX,
@@ -161,14 +164,17 @@ constexpr UnaryOp kUnaryOps[] = {
      [](B& b, const Attributes&, Reg x) { return b.Div(b.Const(1), x); },
      Of::kY,
      [](B& b, const Attributes&, Reg y) { return b.Neg(b.Mul(y, y)); },
-     {.nonlinear = true}},
+     {.nonlinear = true, .values = Values::kUnbounded, .slopes = Values::kUnbounded}},
     {"Exp",
      [](B& b, const Attributes&, Reg x) { return b.Unary(Opcode::kExp, x); },
      Of::kY,
      [](B&, const Attributes&, Reg y) { return y; },
      {.linear_derivative = true}},
-    {"Log", [](B& b, const Attributes&, Reg x) { return b.Unary(Opcode::kLog, x); }, Of::kX,
-     [](B& b, const Attributes&, Reg x) { return b.Div(b.Const(1), x); }},
+    {"Log",
+     [](B& b, const Attributes&, Reg x) { return b.Unary(Opcode::kLog, x); },
+     Of::kX,
+     [](B& b, const Attributes&, Reg x) { return b.Div(b.Const(1), x); },
+     {.slopes = Values::kUnbounded}},
     {"Sigmoid",
      [](B& b, const Attributes&, Reg x) { return b.Unary(Opcode::kSigmoid, x); },
      Of::kY,
@@ -316,7 +322,7 @@ void AddUnaryOps(std::vector<OpDef>& ops) {
                      .infer = InferElementwise,
                      .expr = DerivativeExpr,
                      .boolean = traits.boolean_derivative,
-                     .values = Values::kSlope,
+                     .values = traits.slopes,
                      .nonlinear = !traits.linear_derivative,
                      .smooth = traits.smooth};
     if (traits.sign_derivative) derivative.needs = {Need::kSign};

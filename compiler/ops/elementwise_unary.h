@@ -23,6 +23,7 @@ struct UnaryTraits {
   bool rectifies = false;
   Arithmetic arithmetic = Arithmetic::kOther;
   Values values = Values::kNormal;
+  Values slopes = Values::kSlope;        // of the derivative
   bool in_onnx = true;                   // ONNX has it by the same name, with the same attributes
   void (*grad)(GradContext&) = nullptr;  // for a gradient that is no product with a derivative
 };

@@ -71,6 +71,7 @@ enum class Values : uint8_t {
   kRectified,    // about half of the numbers are near 0
   kSlope,        // a derivative, mostly between 0 and 1
   kProbability,  // mostly far larger than its distance from the right answer
+  kUnbounded,    // a few may be larger than the others by any factor: 1 / x
 };
 
 // How squared norms propagate through an operator, for the prior of gradient_shares.h. The prior

@@ -121,6 +121,9 @@ Codec Policy::CodecOf(const EdgeFacts& facts) const {
     // The plugin has no form with this many bits: use the level's own.
     llvm::consumeError(codec.takeError());
   }
+  // A product with a zero that is decoded as one is 0, however large the other operand is.
+  if (facts.often_zero && rules == StorageRules{})
+    return Codec::Zero(std::max(b, 2), GroupOf(facts)).With(Metadata::kSingle);
   return Codec::Uniform(b, GroupOf(facts), rules.rounding);
 }
 
@@ -167,6 +170,13 @@ Decision InIndexBits(const Policy&, const EdgeFacts& facts) {
 Decision InHalves(const Policy& policy, const EdgeFacts&) {
   return {Codec::Cast(kBFloat16),
           policy.level + " keeps an image's averages over blocks of pixels in 16 bits"};
+}
+
+Decision InBFloat16(const Policy& policy, const EdgeFacts&) {
+  return {Codec::Cast(kBFloat16),
+          policy.level +
+              " keeps quotients in 16 bits: one near a zero may be larger than the rest "
+              "of a group by any factor, and a code's step follows the largest"};
 }
 
 // Why a lossy code has more bits than the level's; empty if it does not.
@@ -250,6 +260,7 @@ constexpr Form kForms[] = {
      nullptr, "less than one group of elements a sample: too little to gain"},
     {[](P, F f) { return f.kept_exactly; }, nullptr,
      "made in the part of the forward pass that --exact keeps"},
+    {[](P p, F f) { return f.unbounded && p.rules == StorageRules{}; }, InBFloat16},
     {[](P, F) { return true; }, InLevels},
 };
 

@@ -36,7 +36,8 @@ struct EdgeFacts {
   bool anchor = false;          // many other values are recomputed from it
   bool kept_finely = false;     // it could be re-run and is not: it takes a bit more than the level's own
   bool sided = false;           // its sign is a mask that says nothing of its magnitude
-  bool often_zero = false;      // made by a ReLU
+  bool often_zero = false;      // made by a ReLU, and perhaps moved afterwards
+  bool unbounded = false;       // a few of its numbers may be larger than the others by any factor
   bool low_frequency = false;   // averages over blocks of an image that is stored beside them
   bool fixed_range = false;     // the number of a level over a fixed range (fix_ranges.cc)
   bool normalized = false;      // made by a normalization, before its gain and offset

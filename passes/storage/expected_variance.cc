@@ -23,6 +23,7 @@ double RangeOf(Values values) {
     case Values::kRectified:
       return kRectified;
     case Values::kNormal:
+    case Values::kUnbounded:
       break;
   }
   return kRange;

@@ -151,6 +151,20 @@ bool SavedValues::HasNormalizedRows(ValueId v) const {
   return false;
 }
 
+bool SavedValues::OftenZero(ValueId v) const {
+  if (v == kNoValue || !MadeInForward(v)) return false;
+  const Node& node = graph_.nodes[static_cast<size_t>(Producer(v))];
+  switch (OpOf(node).movement) {
+    case Movement::kNone:
+      return OpOf(node).rectifies;
+    case Movement::kConcat:
+      return std::all_of(node.inputs.begin(), node.inputs.end(),
+                         [this](ValueId id) { return OftenZero(id); });
+    default:
+      return OftenZero(node.inputs[0]);
+  }
+}
+
 EdgeFacts SavedValues::FactsOf(ValueId v) const {
   EdgeFacts facts;
   const ValueMarks& marks = context_.marks[v];
@@ -177,7 +191,8 @@ EdgeFacts SavedValues::FactsOf(ValueId v) const {
   facts.anchor = marks.anchor;
   facts.kept_finely = marks.kept_finely;
   facts.sided = op.norm.sided;
-  facts.often_zero = op.rectifies;
+  facts.often_zero = OftenZero(v);
+  facts.unbounded = op.values == Values::kUnbounded;
   facts.of_loss = op.loss;
   if (IsLargeLoss(facts.type)) {
     const ValueId scores = ProductBehind(op.loss ? from.inputs[0] : v);

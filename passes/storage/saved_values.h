@@ -56,6 +56,8 @@ class SavedValues {
   // numbers. Normalized rows of n elements have products of about sqrt(n), which attention's usual scale makes about 1.
   // Of other rows the size is not known.
   int ScoreBitsOf(ValueId v) const;
+  // Is it a ReLU's result, or some of one?
+  bool OftenZero(ValueId v) const;
   // Whether a normalization of rows makes v, up to elementwise operators (rotary embeddings) and to those that move its
   // numbers.
   bool HasNormalizedRows(ValueId v) const;

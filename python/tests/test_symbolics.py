@@ -59,7 +59,11 @@ class Moved(nn.Module):
         y = F.pixel_unshuffle(y.movedim((2, 3), (-1, -2)), 2)  # [N,16,4,3]
         larger = F.interpolate(y, scale_factor=(1.5, 2.0), mode="nearest-exact")
         smaller = F.interpolate(y.flatten(2), size=5, mode="nearest-exact")
-        return (larger * torch.arange(36.0).cos().reshape(6, 6)).square().mean() + smaller.sin().mean()
+        halves = image.unflatten(1, (2, -1))  # [N,2,2,6,8]
+        pairs = halves.reshape(*halves.shape[:-1], -1, 2)  # as rotary embeddings do
+        y = torch.stack([-pairs[..., 1], pairs[..., 0]], -1).flatten(4) * self.scale.repeat(2)
+        larger = larger * torch.arange(36.0).cos().reshape(6, 6)
+        return larger.square().mean() + smaller.sin().mean() + y.exp().mean()
 
 
 class Pooled(nn.Module):

@@ -52,6 +52,24 @@ TEST(Policy, GivesWhatIsNotReRunABitMore) {
   }
 }
 
+TEST(Policy, QuotientsHaveTheirOwnExponentsAndZerosAreExact) {
+  for (const char* level : {"L1", "L2", "L3", "L4", "L5"}) {
+    EdgeFacts facts = Features(256);
+    facts.unbounded = true;
+    EXPECT_EQ(Of(level).Decide(facts).codec, Codec::Cast(kBFloat16)) << level;
+    facts.statistic = true;
+    EXPECT_EQ(Of(level).Decide(facts).codec.kind, CodecKind::kNone) << level;
+    facts = Features(256);
+    facts.often_zero = true;
+    EXPECT_EQ(Of(level).Decide(facts).codec.kind, CodecKind::kZero) << level;
+  }
+  for (const char* preset : {"actnn-L3", "gact-L1.2"}) {  // as those systems have it
+    EdgeFacts facts = Features(256);
+    facts.unbounded = facts.often_zero = true;
+    EXPECT_EQ(Of(preset).Decide(facts).codec.kind, CodecKind::kUniform) << preset;
+  }
+}
+
 TEST(Policy, QueriesOfLargeScoresTakeMoreBits) {
   for (const char* level : {"L1", "L3", "L4"}) {
     EdgeFacts facts = Features(256);

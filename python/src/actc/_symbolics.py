@@ -145,6 +145,22 @@ def _softplus(g: Any, x: Any, beta: Any, threshold: Any) -> Any:
     return g.op("Where", g.op("Greater", scaled, constant(g, most)), x, y)
 
 
+def _unflatten(g: Any, x: Any, axis: Any, sizes: Any) -> Any:
+    """torch.Tensor.unflatten. The exporter loses track of the batch behind it, and later takes the example's."""
+    along, parts = (
+        integer(axis, "an axis of torch.unflatten") % rank_of(x),
+        integers(sizes, "a size of torch.unflatten"),
+    )
+    extents = x.type().varyingSizes()
+    shape, whole = g.op("Shape", x), extents[along]
+    before = g.op("Slice", shape, constant(g, [0]), constant(g, [along]), constant(g, [0]))
+    after = g.op("Slice", shape, constant(g, [along + 1]), constant(g, [2**63 - 1]), constant(g, [0]))
+    y = g.op("Reshape", x, g.op("Concat", before, constant(g, parts), after, axis_i=0))
+    rest = whole and whole // abs(math.prod(parts))  # what a -1 stands for
+    made = [rest if part < 0 else part for part in parts]
+    return y.setType(x.type().with_sizes(extents[:along] + made + extents[along + 1 :]))
+
+
 def _unfold(g: Any, x: Any, axis: Any, size: Any, step: Any) -> Any:
     """torch.Tensor.unfold: windows along an axis, whose elements become the last axis. The exporter puts the windows of
     a negative axis in the wrong place."""
@@ -207,6 +223,7 @@ _OURS = {
     "aten::repeat_interleave": _repeat_interleave,
     "aten::rms_norm": _rms_norm,
     "aten::softplus": _softplus,
+    "aten::unflatten": _unflatten,
     "aten::unfold": _unfold,
     "aten::uniform": _random_forms.uniform,
 }
