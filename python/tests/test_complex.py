@@ -168,3 +168,12 @@ def test_shared_tensors_are_one_pair() -> None:
     with complex_as_pairs(model):
         assert isinstance(model[0].turns, Complex) and model[0].turns is model[1].turns
         assert [name for name, _ in model.named_buffers()] == ["0.scale", "0.shift", "1.scale", "1.shift"]
+
+
+def test_lists_of_a_module_hold_pairs_and_afterwards_what_they_held() -> None:
+    model = Rotary(True)
+    held = model.tables = [{"turns": (model.turns, 3)}, model.turns.real]
+    with complex_as_pairs(model):
+        (pair, number), real = model.tables[0]["turns"], model.tables[1]
+        assert pair is model.turns and isinstance(pair, Complex) and number == 3 and type(real) is torch.Tensor
+    assert model.tables is held and held[0]["turns"][0].is_complex()

@@ -171,25 +171,41 @@ _MAKERS = {
 }
 
 
+_OF_MODULES = set(vars(nn.Module()))  # what each module has: its parameters, its hooks
+
+
+def _holds_complex(x: Any) -> bool:
+    """Whether it is a complex tensor, or a list, tuple or dict with one."""
+    if type(x) in (list, tuple, dict):
+        return any(map(_holds_complex, x.values() if isinstance(x, dict) else x))
+    return isinstance(x, torch.Tensor) and x.is_complex()
+
+
 @contextlib.contextmanager
 def complex_as_pairs(module: nn.Module) -> Iterator[None]:
     """While it lasts, functions that make complex tensors of real ones make pairs, and complex tensors that
-    `module` holds, as buffers or plain attributes, are pairs. After it the module holds what it held."""
+    `module` holds, as buffers or in attributes, are pairs. After it the module holds what it held."""
     makers = {name: getattr(torch, name) for name in _MAKERS}
     pairs: Dict[int, Complex] = {}  # one for a tensor that several modules share
-    changed = []
-    for m in module.modules():
-        kept = [*vars(m).items(), *m.named_buffers(recurse=False)]
-        held = {name: x for name, x in kept if isinstance(x, torch.Tensor) and x.is_complex()}
-        if held:
-            changed.append((m, held, m._buffers))
-        for x in held.values():
+
+    def pair(x: Any) -> Any:
+        if not _holds_complex(x):
+            return x
+        if id(x) not in pairs:
             parts = torch.view_as_real(x.detach().resolve_conj()).unbind(-1)
             pairs[id(x)] = Complex(*(part.contiguous() for part in parts))
+        return pairs[id(x)]
+
+    changed = []
+    for m in module.modules():
+        own = {name: x for name, x in vars(m).items() if name not in _OF_MODULES}
+        held = {name: x for name, x in {**own, **m._buffers}.items() if _holds_complex(x)}
+        if held:
+            changed.append((m, held, m._buffers))
     try:
         for m, held, buffers in changed:
             m._buffers = {name: buffer for name, buffer in buffers.items() if name not in held}
-            vars(m).update({name: pairs[id(x)] for name, x in held.items()})
+            vars(m).update({name: _map(pair, x) for name, x in held.items()})
         for name, function in _MAKERS.items():
             setattr(torch, name, function)
         yield
