@@ -174,7 +174,7 @@ Which architectures, layers and functions the two exporters of PyTorch write in 
 writes this page; `rows_*.py` in `scripts/sweep` say what each row is, and `make sweep SWEEP='--again .'` repeats what
 failed.
 
-Libraries: {versions}.
+{versions}
 
 A row is one family: its smallest variant, often with fewer layers, random weights that hide no term (no scale is 1, no
 bias 0), in training mode without Dropout and drop path, with a batch of 4. A row of torch.nn or torch is a layer, a
@@ -222,7 +222,7 @@ def main() -> None:
     reasons = Reasons()
     lines = [
         "# Models",
-        INTRO.format(versions=versions),
+        INTRO.format(versions=textwrap.fill(f"Libraries: {versions}.", 120, break_on_hyphens=False)),
         "",
         "## Numbers",
         COLUMNS,

@@ -1,5 +1,6 @@
 // Parameters, buffers and their data: stored, computed, initialized, or in files of their own.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -204,27 +205,32 @@ TEST(Import, TypedDataOfEveryType) {
   }
 }
 
-// RecurrentGemma keeps the factor of its embeddings so. The model casts it before it multiplies.
-TEST(Import, ABufferOfSixteenBitsIsAConstantOfFloat32) {
+// RecurrentGemma keeps the factor of its embeddings in 16 bits, and CogVideoX its positions in 64. The models cast them
+// before they multiply.
+TEST(Import, ABufferOfAnotherFloatIsAConstantOfFloat32) {
   struct Case {
     int type;
-    int bits;
+    uint64_t bits;
     const char* number;
   };
   const Case cases[] = {{onnx::TensorProto::BFLOAT16, 0x4234, "45)"},
                         {onnx::TensorProto::BFLOAT16, 0xbf80, "-1)"},
                         {onnx::TensorProto::FLOAT16, 0x51a0, "45)"},
-                        {onnx::TensorProto::FLOAT16, 0x0200, "3.05176e-05)"}};  // 2^-15, a denormal
+                        {onnx::TensorProto::FLOAT16, 0x0200, "3.05176e-05)"},  // 2^-15, a denormal
+                        {onnx::TensorProto::DOUBLE, 0x4046800000000000, "45)"}};
   for (const Case& c : cases) {
     for (const bool raw : {false, true}) {
       OnnxModel m = Linear();
       onnx::TensorProto& t = *m.graph().add_initializer();
       t.set_name("factor");
       t.set_data_type(c.type);
+      const bool is_double = c.type == onnx::TensorProto::DOUBLE;
       if (raw)
-        t.set_raw_data(std::string{static_cast<char>(c.bits & 255), static_cast<char>(c.bits >> 8)});
+        t.set_raw_data(&c.bits, is_double ? 8 : 2);  // of a processor that stores the lowest byte first
+      else if (is_double)
+        t.add_double_data(std::bit_cast<double>(c.bits));
       else
-        t.add_int32_data(c.bits);
+        t.add_int32_data(static_cast<int32_t>(c.bits));
       auto& info = *m.graph().add_value_info();
       info.set_name("factor");
       auto& kind = *info.add_metadata_props();

@@ -51,7 +51,7 @@ llvm::Error DefineInitializers(Importer& importer, ModelFile& file,
     const bool exporters =
         fill == file.fills.end() && kind.empty() && IsExportersName(name) && type.Elements() == Dim(1);
     const bool is_constant =
-        !IsFloat(type.dtype) || (kind == "BUFFER" && IsHalf(type.dtype)) ||
+        !IsFloat(type.dtype) || (kind == "BUFFER" && type.dtype != DType::kFloat32) ||
         (!importer.parameters.count(name) && (kind == "CONSTANT_TENSOR" || exporters || all_constant));
 
     if (is_constant && !statistics.count(name)) {
