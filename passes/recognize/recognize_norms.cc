@@ -2,10 +2,13 @@
 //   (x - mean) / sqrt(mean((x - mean)^2) + epsilon); without the means it is a RMS norm
 //   an instance norm of x reshaped to [N, groups, ..], which is a group norm of x itself
 //   a LayerNorm times and plus weights that broadcast against it
+//   x / max(|x|, epsilon), where |x| is the length of a row (torch.nn.functional.normalize): a RMS norm
 // It may be written as a quotient, as a product with the reciprocal or with a power of -1/2. The
 // means may keep their axes, or a reshape may give them back.
 #include <algorithm>
+#include <cmath>
 
+#include "compiler/ops/graph_builder.h"
 #include "compiler/ops/op_table.h"
 #include "passes/pass.h"
 #include "passes/recognize/pattern.h"
@@ -13,9 +16,19 @@
 namespace act {
 namespace {
 
+// The epsilon of a row's length up to which it is a norm's. torch.nn.functional.normalize has 1e-12.
+constexpr double kLeastLength = 1e-10;
+constexpr double kLeastEpsilon = 1e-37;  // a float32 without loss
+
 class Recognizer {
  public:
   explicit Recognizer(Graph& graph) : graph_(graph), pattern_(graph) {}
+
+  // Adds constants, of which no pattern that exists knows.
+  void RunUnitLengths() {
+    for (Node& node : graph_.nodes)
+      if (node.op == "Div") UnitLength(node);
+  }
 
   void Run() {
     for (Node& node : graph_.nodes) {
@@ -100,6 +113,38 @@ class Recognizer {
     }
   }
 
+  // node: x / max(|x|, least), where |x| is the length of a row. That is the RMS norm of x over the root of the row's
+  // extent: its epsilon gives a row of zeros the same slope. Rows of a length near `least` would differ, so it must be
+  // far below any number that matters.
+  void UnitLength(Node& node) {
+    const ValueId x = node.inputs[0];
+    const Node* divisor = pattern_.Maker(node.inputs[1]);
+    if (divisor && divisor->op == "Expand") divisor = pattern_.Maker(divisor->inputs[0]);
+    if (!divisor || divisor->op != "Clip" || divisor->attrs.Has("max")) return;
+    const double least = divisor->attrs.Float("min", 0);
+    const Node* length = pattern_.Maker(divisor->inputs[0], "SqrtOfSquares");
+    const Node* sum = length ? pattern_.Maker(length->inputs[0], "ReduceSum") : nullptr;
+    if (!sum || !IsSquareOf(sum->inputs[0], x) || least <= 0 || least > kLeastLength) return;
+    const Dims& dims = pattern_.DimsOf(x);
+    const int64_t last = static_cast<int64_t>(dims.size()) - 1;
+    Dims kept = dims;
+    kept.back() = 1;
+    if (sum->attrs.Ints("axes") != std::vector<int64_t>{last} || pattern_.DimsOf(sum->outputs[0]) != kept ||
+        !dims.back().IsFixed() || pattern_.DimsOf(node.outputs[0]) != dims)
+      return;
+    const int64_t n = dims.back().fixed;
+    const std::vector<float> gamma(static_cast<size_t>(n),
+                                   static_cast<float>(1 / std::sqrt(static_cast<double>(n))));
+    Attributes attrs;
+    attrs.Set("axes", std::vector<int64_t>{last});
+    attrs.Set("epsilon", std::max(least * least / static_cast<double>(n), kLeastEpsilon));
+    attrs.Set("center", int64_t{0});
+    node.op = "LayerNorm";
+    node.inputs = {
+        x, GraphBuilder(graph_).Constant("", {DType::kFloat32, {n}}, HostTensor::Copy(gamma.data(), 4 * n))};
+    node.attrs = attrs;
+  }
+
   bool IsNumber(const Node& norm, size_t i, double number) {
     return norm.inputs.size() <= i || norm.inputs[i] == kNoValue || pattern_.Number(norm.inputs[i]) == number;
   }
@@ -174,6 +219,7 @@ class Recognizer {
 }  // namespace
 
 llvm::Error RecognizeNorms(Graph& graph, PassContext&) {
+  Recognizer(graph).RunUnitLengths();
   Recognizer(graph).Run();
   return llvm::Error::success();
 }

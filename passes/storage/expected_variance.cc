@@ -29,6 +29,12 @@ double RangeOf(Values values) {
   return kRange;
 }
 
+// Its result has a mean square of about 1.
+bool Normalizes(const OpDef& op) {
+  return op.norm.role == Normalization::Role::kNormalize || op.norm.role == Normalization::Role::kApply ||
+         op.norm.role == Normalization::Role::kDistance;
+}
+
 // The prior takes what samples and positions add to a gradient as independent. They agree in part, so its square is
 // larger: by this, the geometric mean of seven convolutional networks (docs/memory_report.md).
 constexpr double kCoherence = 7;
@@ -38,19 +44,27 @@ constexpr double kCoherence = 7;
 ExpectedVariance::ExpectedVariance(const Graph& graph, int64_t batch)
     : shares_(EstimateShares(graph, batch, &gradient_square_)) {
   std::map<ValueId, double> ranges;
+  std::map<ValueId, bool> normalized;
   for (const Node& node : graph.nodes) {
     const OpDef& op = OpOf(node);
     if (op.coding == Coding::kEncode && CodecOf(node.attrs).HasLevels())
       codes_[node.outputs[0]] = {CodecOf(node.attrs), graph.value(node.inputs[0]).type.dims,
-                                 ranges[node.inputs[0]]};
-    for (const ValueId v : node.outputs) ranges[v] = RangeOf(op.values);
+                                 ranges[node.inputs[0]], normalized[node.inputs[0]]};
+    bool near_one = op.rectifies || op.smooth || op.movement != Movement::kNone;
+    for (const ValueId v : node.inputs)
+      if (v != kNoValue && graph.value(v).kind != ValueKind::kConstant) near_one = near_one && normalized[v];
+    near_one = near_one || Normalizes(op) || op.values == Values::kSlope;
+    for (const ValueId v : node.outputs) {
+      ranges[v] = RangeOf(op.values);
+      normalized[v] = near_one;
+    }
   }
 }
 
 CodedEdge ExpectedVariance::Of(ValueId code) const {
-  const auto& [codec, dims, range_if_uniform] = codes_.at(code);
+  const auto& [codec, dims, range_if_uniform, normalized] = codes_.at(code);
   const GradientShare& share = shares_.at(code);
-  CodedEdge edge{.codec = codec, .dims = dims};
+  CodedEdge edge{.codec = codec, .dims = dims, .normalized = normalized};
   double weight = share.value + share.mean, range = range_if_uniform;
   if (codec.kind == CodecKind::kZero) range = kSide;
   if (codec.kind == CodecKind::kSign) {

@@ -14,7 +14,8 @@ class ExpectedVariance {
   struct Code {
     Codec codec;
     Dims dims;
-    double range = 0;  // of a group of its numbers, relative to the root of their mean square
+    double range = 0;         // of a group of its numbers, relative to the root of their mean square
+    bool normalized = false;  // the mean square is about 1
   };
 
   // Finds the codes with levels of a graph after `compress`, those of the backward pass too.

@@ -91,9 +91,11 @@ class Placer {
     }
     if (op.boolean) return !all_at_hand;
     if (!lossy) return false;
-    // If it is affine in a value whose code is stored anyway, that is decoded. Otherwise this
-    // result is stored instead.
-    return op.nonlinear || !direct_readers;
+    // If it is affine in a value whose code is stored anyway, that is decoded. Otherwise this result is stored instead.
+    // A channel's deviation may be far below a step of that code, whose groups hold other channels too: then the code's
+    // error, divided by it, is far larger than the normalized numbers.
+    const bool divides = op.norm.role == Normalization::Role::kNormalize && !op.norm.by_rows;
+    return op.nonlinear || divides || !direct_readers;
   }
 
   // Puts hoisted nodes right after the last producer of their inputs, so that their inputs need not

@@ -44,8 +44,9 @@ struct Choices {
 };
 
 Choices ChoicesOf(const CodedEdge& edge, int64_t batch, CodeBytes count) {
-  std::vector<Codec> codecs = edge.freedom == Freedom::kForms ? FormChoices(edge.codec, edge.share_below)
-                                                              : LevelChoices(edge.codec, edge.share_below);
+  std::vector<Codec> codecs = edge.freedom == Freedom::kForms
+                                  ? FormChoices(edge.codec, edge.share_below, edge.normalized)
+                                  : LevelChoices(edge.codec, edge.share_below);
   std::erase_if(codecs, [&](const Codec& codec) {
     return codec.bits < edge.least_bits ||
            (edge.freedom == Freedom::kPlanes && codec.levels != 1 << codec.bits);

@@ -36,6 +36,7 @@ struct CodedEdge {
   int32_t least_bits = 0;  // it never gets a code of fewer bits
   double share_below = kShareBelow;
   Freedom freedom = Freedom::kLevels;
+  bool normalized = false;  // the mean square of its numbers is about 1
 };
 
 // The codecs of least variance whose bytes at batch size `batch` are at most `budget_bytes` in all.

@@ -13,6 +13,8 @@ namespace {
 constexpr int kLevels[] = {2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,  13,  14,
                            15, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 192, 256};
 constexpr int kLeastGroup = 64;
+// Of codes with 8-bit scales. A single step over the range of normalized numbers may be above 7.7.
+constexpr int kLeastLogLevels = 3;
 
 double Square(double x) { return x * x; }
 
@@ -91,15 +93,16 @@ std::vector<Codec> LevelChoices(const Codec& codec, double share_below) {
   return choices;
 }
 
-std::vector<Codec> FormChoices(const Codec& codec, double share_below) {
+std::vector<Codec> FormChoices(const Codec& codec, double share_below, bool normalized) {
   std::vector<Codec> levels = LevelChoices(codec, share_below);
   if (codec.rounding != Rounding::kDither) return levels;
   // A side that has a range of its own is not one side of a normal distribution.
   const bool one_sided = (codec.kind == CodecKind::kSign && codec.metadata != Metadata::kSides) ||
                          codec.kind == CodecKind::kZero;
+  const bool logarithms = normalized || codec.HasLogScales();
   if (one_sided && codec.spacing == Spacing::kEven) {
-    const std::vector<Codec> fitted =
-        LevelChoices(codec.Fitted().With(InLogarithms(codec.metadata)), share_below);
+    const Metadata metadata = logarithms ? InLogarithms(codec.metadata) : codec.metadata;
+    const std::vector<Codec> fitted = LevelChoices(codec.Fitted().With(metadata), share_below);
     levels.insert(levels.end(), fitted.begin(), fitted.end());
   }
   std::vector<Codec> choices;
@@ -107,9 +110,13 @@ std::vector<Codec> FormChoices(const Codec& codec, double share_below) {
     for (; choice.group_size >= kLeastGroup; choice.group_size /= 2) {
       choices.push_back(choice);
       const Metadata other = InLogarithms(choice.metadata);
-      if (other != choice.metadata) choices.push_back(choice.With(other));
+      if (logarithms && other != choice.metadata) choices.push_back(choice.With(other));
     }
   }
+  std::erase_if(choices, [](const Codec& choice) {
+    return choice.kind != CodecKind::kSign && choice.HasLogScales() &&
+           choice.LevelsOverRange() < kLeastLogLevels;
+  });
   return choices;
 }
 

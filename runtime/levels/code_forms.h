@@ -31,6 +31,8 @@ std::vector<Codec> LevelChoices(const Codec& codec, double share_below = kShareB
 // LevelChoices, in groups of 64 elements up to the codec's own, with scales of 16 or 8 bits. Codes
 // of one side of a normal distribution (kSign, kZero) may also have fitted levels. Codes without
 // subtractive dither belong to another system's preset and keep their form.
-std::vector<Codec> FormChoices(const Codec& codec, double share_below = kShareBelow);
+// `normalized`: the numbers' mean square is about 1. Only then, or if `codec` has them, scales may have
+// 8 bits: they are up to 16 times too large above 7.7, where the variance is 256 times as large.
+std::vector<Codec> FormChoices(const Codec& codec, double share_below = kShareBelow, bool normalized = false);
 
 }  // namespace act

@@ -58,7 +58,7 @@ TEST(RelativeError, IsThatOfTheForms) {
         Codec::Zero(3).With(Metadata::kSingle), Codec::Sign(3, 2).With(Metadata::kLogPair)}) {
     const bool zero = base.kind == CodecKind::kZero;
     int forms = 0;
-    for (const Codec& choice : FormChoices(base)) {
+    for (const Codec& choice : FormChoices(base, kShareBelow, true)) {
       if (choice.levels != base.levels || choice.below != base.below) continue;
       const double expected = RelativeError(choice, 0) / RelativeError(base, 0);
       // 10 %, as for the model of a code's error (error_model.h).

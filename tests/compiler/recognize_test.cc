@@ -200,6 +200,16 @@ TEST(RecognizeActivations, LeavesNearMissesAlone) {
   for (const Case& test : cases) Check(test);
 }
 
+// x / max(|x|, least), as torch.nn.functional.normalize.
+ValueId UnitLength(Composer& c, ValueId x, double least, int64_t axis = 2) {
+  Attributes attrs, bound;
+  attrs.Set("axes", std::vector<int64_t>{axis});
+  attrs.Set("keepdims", int64_t{1});
+  bound.Set("min", least);
+  const ValueId length = c.Op("SqrtOfSquares", {c.Op("ReduceSum", {c.Op("Square", {x})}, attrs)});
+  return c.Div(x, Take(c.b.Expand(c.Op("Clip", {length}, bound), c.graph.value(x).type.dims)));
+}
+
 ValueId Norm(Composer& c, ValueId x) {
   const ValueId d = c.Sub(x, c.Mean(x));
   return c.Div(d, c.Op("Sqrt", {c.Add(c.Mean(c.Op("Square", {d})), c.N(1e-5f))}));
@@ -238,6 +248,9 @@ TEST(RecognizeNorms, FindsThemHoweverTheyAreWritten) {
          const ValueId mean = Take(c.b.Transpose(c.Mean(moved, {1}), {0, 2, 1}));
          return c.Mul(x, c.Op("Reciprocal", {c.Op("Sqrt", {c.Add(mean, c.N(1e-6f))})}));
        }},
+      {"a row over its length", "LayerNorm", [](Composer& c, ValueId x) { return UnitLength(c, x, 1e-12); }},
+      {"rows of zeros over their length", "Mul LayerNorm",
+       [](Composer& c, ValueId x) { return UnitLength(c, c.Mul(x, c.N(0)), 1e-12); }},
       {"two axes", "LayerNorm",
        [](Composer& c, ValueId x) {
          const ValueId d = c.Sub(x, c.Mean(x, {1, 2}));
@@ -278,6 +291,10 @@ TEST(RecognizeNorms, LeavesNearMissesAlone) {
        [](Composer& c, ValueId x) {
          return c.Div(x, c.Op("Sqrt", {c.Add(c.Mean(c.Op("Square", {c.Op("Abs", {x})})), c.N(1e-5f))}));
        }},
+      {"over a length that is not small", "Square ReduceSum SqrtOfSquares Clip Expand Div",
+       [](Composer& c, ValueId x) { return UnitLength(c, x, 1e-6); }},
+      {"a column over its length", "Square ReduceSum SqrtOfSquares Clip Expand Div",
+       [](Composer& c, ValueId x) { return UnitLength(c, x, 1e-12, 1); }},
       {"the variance, not its root", "Square ReduceMean Add Div",
        [](Composer& c, ValueId x) { return c.Div(x, c.Add(c.Mean(c.Op("Square", {x})), c.N(1e-5f))); }},
       {"plus what is no weight", "LayerNorm Identity Add",
