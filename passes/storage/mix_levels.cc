@@ -59,6 +59,7 @@ class Mixer {
       saved.push_back(&edge);
     }
     KeepVectors(edges);
+    if (!context_.policy.HasBudget()) KeepOthers(edges);
     ACT_TRY(const std::vector<Codec> codecs, Allocate(edges, saved));
     for (size_t e = 0; e < edges.size(); ++e) Set(*saved[e], codecs[e], edges[e].dims);
     context_.expected_variance = expected_.Sum();
@@ -87,6 +88,13 @@ class Mixer {
     if (vectors > kVectorsPart * bytes) return;
     for (CodedEdge& edge : edges)
       if (IsVector(edge.dims)) edge.least_bits = std::max(edge.least_bits, edge.codec.bits);
+  }
+
+  // The prior knows how large normalized numbers are, and little of others (what a gate leaves of a branch, rows over
+  // their length). A single bit of these is too large a bet.
+  static void KeepOthers(std::vector<CodedEdge>& edges) {
+    for (CodedEdge& edge : edges)
+      if (!edge.normalized) edge.least_bits = std::max(edge.least_bits, std::min(edge.codec.bits, 2));
   }
 
   llvm::Expected<std::vector<Codec>> Allocate(const std::vector<CodedEdge>& edges,
