@@ -52,6 +52,22 @@ TEST(RelativeError, IsThatOfTheCodes) {
   }
 }
 
+// An 8-bit scale above 7.7 may be 16 times too large. A step of two levels is the range, which may be above it.
+TEST(FormChoices, OnlyStepsOfNormalizedNumbersHaveEightBits) {
+  for (const Codec& codec :
+       {Codec::Uniform(3, 256, Rounding::kDither), Codec::Uniform(1, 256, Rounding::kDither),
+        Codec::Zero(3).With(Metadata::kSingle), Codec::Sign(3, 2)}) {
+    for (const Codec& choice : FormChoices(codec)) {
+      EXPECT_FALSE(choice.HasLogScales()) << ToString(choice);
+    }
+    const std::vector<Codec> choices = FormChoices(codec, kShareBelow, true);
+    EXPECT_TRUE(std::any_of(choices.begin(), choices.end(), [](const Codec& c) { return c.HasLogScales(); }));
+    EXPECT_TRUE(std::none_of(choices.begin(), choices.end(), [](const Codec& c) {
+      return c.kind == CodecKind::kUniform && c.levels == 2 && c.HasLogScales();
+    }));
+  }
+}
+
 TEST(RelativeError, IsThatOfTheForms) {
   for (const Codec& base :
        {Codec::Uniform(3, 256, Rounding::kDither), Codec::Uniform(3, 512, Rounding::kDither),

@@ -2,6 +2,8 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
+#include <string>
 
 #include "passes/storage/gradient_shares.h"
 #include "runtime/levels/allocate_codecs.h"
@@ -199,6 +201,20 @@ TEST(MixLevels, WhatOnlyANormalizationReadsGetsFewerLevels) {
   EXPECT_TRUE(plan.edges[codes[0].edge].name.ends_with("(Normalize)"));
   EXPECT_TRUE(plan.edges[codes[1].edge].name.ends_with("(BatchNormApply)"));
   EXPECT_LT(codes[0].coded.codec.levels, codes[1].coded.codec.levels);
+}
+
+// A convolution reads the ReLU's result too (RepVGG). From its code, the normalization's numbers would have an error that
+// is divided by a channel's deviation.
+TEST(MixLevels, ANormalizationHasItsOwnCodeBesideThatOfItsOperand) {
+  for (const char* level : {"L1", "L2", "L3"}) {
+    SCOPED_TRACE(level);
+    Layers net;
+    const ValueId relu = net.Relu(net.Conv(net.x, 8, 3));
+    const Plan plan = net.PlanOf(net.Add(net.Conv(relu, 8, 3), net.BatchNorm(relu)), Averaging(level, 0));
+    std::set<std::string> coded;
+    for (const PlanCode& code : CodesWithLevels(plan)) coded.insert(plan.edges[code.edge].name);
+    EXPECT_EQ(coded, (std::set<std::string>{"bn.grad (Normalize)", "relu (Relu)"}));
+  }
 }
 
 // Convolution, ReLU, convolution. Each element of the gradient meets nine times as many elements if
