@@ -287,6 +287,18 @@ TEST(MixLevels, VectorsKeepTheirBits) {
   }
 }
 
+// The head reads averages over 64 pixels, at one of 4 places, and nothing is normalized. Without the rule, what the second
+// convolution reads would get a single bit.
+TEST(MixLevels, NumbersThatAreNotNormalizedKeepTwoBits) {
+  Layers net(16);
+  ValueId x = net.Conv(net.Conv(net.x, 32, 1), 2, 1);
+  for (int i = 0; i < 3; ++i) x = net.AveragePool(x);
+  x = net.First(x);
+  for (int i = 0; i < 5; ++i) x = net.Product(x, 2048);
+  const Plan plan = net.PlanOf(x, Averaging("L3", 0));
+  EXPECT_EQ(CodesWithLevels(plan)[0].coded.codec.bits, 2);
+}
+
 TEST(MixLevels, ABudgetThatNoCodeCanKeepIsRefused) {
   auto plan = Compile(Network(1).Build(), Averaging("L2", 1.1));
   ASSERT_FALSE(static_cast<bool>(plan));
