@@ -29,12 +29,6 @@ double RangeOf(Values values) {
   return kRange;
 }
 
-// Its result has a mean square of about 1.
-bool Normalizes(const OpDef& op) {
-  return op.norm.role == Normalization::Role::kNormalize || op.norm.role == Normalization::Role::kApply ||
-         op.norm.role == Normalization::Role::kDistance;
-}
-
 // The prior takes what samples and positions add to a gradient as independent. They agree in part, so its square is
 // larger: by this, the geometric mean of seven convolutional networks (docs/memory_report.md).
 constexpr double kCoherence = 7;

@@ -53,11 +53,6 @@ bool IsSumOrDifference(const OpDef& op) { return IsSum(op) || op.arithmetic == A
 bool Joins(const OpDef& op) { return IsSum(op) || op.movement == Movement::kConcat; }
 bool IsNormGradient(const OpDef& op) { return op.norm.role == Role::kGradient; }
 
-// Its result has a mean square of 1, whatever it reads.
-bool Normalizes(const OpDef& op) {
-  return op.norm.role == Role::kNormalize || op.norm.role == Role::kApply || op.norm.role == Role::kDistance;
-}
-
 // The operand of a normalization's gradient that is 1 / deviation, computed
 // from the normalized operand.
 constexpr size_t kDeviationOperand = 2;
@@ -317,6 +312,10 @@ class Estimator {
 };
 
 }  // namespace
+
+bool Normalizes(const OpDef& op) {
+  return op.norm.role == Role::kNormalize || op.norm.role == Role::kApply || op.norm.role == Role::kDistance;
+}
 
 std::map<ValueId, GradientShare> EstimateShares(const Graph& graph, int64_t batch, double* gradient_square) {
   Estimator estimator(graph, batch);

@@ -8,6 +8,11 @@
 
 namespace act {
 
+struct OpDef;
+
+// Whether its result has a mean square of about 1, whatever it reads.
+bool Normalizes(const OpDef& op);
+
 // What a code adds to |g_q - g|^2 if the error of each decoded number has the variance of the
 // numbers themselves. It is relative to a factor common to all codes of the graph.
 struct GradientShare {
