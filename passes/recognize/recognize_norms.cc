@@ -125,7 +125,8 @@ class Recognizer {
     const Node* length = pattern_.Maker(divisor->inputs[0], "SqrtOfSquares");
     const Node* sum = length ? pattern_.Maker(length->inputs[0], "ReduceSum") : nullptr;
     if (!sum || !IsSquareOf(sum->inputs[0], x) || least <= 0 || least > kLeastLength) return;
-    const Dims& dims = pattern_.DimsOf(x);
+    const Dims dims = pattern_.DimsOf(x);
+    if (dims.empty() || dims.back() == Dim(0)) return;
     const int64_t last = static_cast<int64_t>(dims.size()) - 1;
     Dims kept = dims;
     kept.back() = 1;

@@ -201,9 +201,9 @@ TEST(RecognizeActivations, LeavesNearMissesAlone) {
 }
 
 // x / max(|x|, least), as torch.nn.functional.normalize.
-ValueId UnitLength(Composer& c, ValueId x, double least, int64_t axis = 2) {
+ValueId UnitLength(Composer& c, ValueId x, double least, std::vector<int64_t> axes = {2}) {
   Attributes attrs, bound;
-  attrs.Set("axes", std::vector<int64_t>{axis});
+  attrs.Set("axes", std::move(axes));
   attrs.Set("keepdims", int64_t{1});
   bound.Set("min", least);
   const ValueId length = c.Op("SqrtOfSquares", {c.Op("ReduceSum", {c.Op("Square", {x})}, attrs)});
@@ -294,7 +294,11 @@ TEST(RecognizeNorms, LeavesNearMissesAlone) {
       {"over a length that is not small", "Square ReduceSum SqrtOfSquares Clip Expand Div",
        [](Composer& c, ValueId x) { return UnitLength(c, x, 1e-6); }},
       {"a column over its length", "Square ReduceSum SqrtOfSquares Clip Expand Div",
-       [](Composer& c, ValueId x) { return UnitLength(c, x, 1e-12, 1); }},
+       [](Composer& c, ValueId x) { return UnitLength(c, x, 1e-12, {1}); }},
+      {"a number over its length",
+       "Square ReduceSum SqrtOfSquares Clip Div",
+       [](Composer& c, ValueId x) { return UnitLength(c, x, 1e-12, {}); },
+       {}},
       {"the variance, not its root", "Square ReduceMean Add Div",
        [](Composer& c, ValueId x) { return c.Div(x, c.Add(c.Mean(c.Op("Square", {x})), c.N(1e-5f))); }},
       {"plus what is no weight", "LayerNorm Identity Add",
