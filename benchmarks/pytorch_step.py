@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Times training steps in PyTorch on the CPU: forward, cross entropy, backward, SGD with momentum.
+"""Times training steps in PyTorch: forward, cross entropy, backward, update.
 
-    pytorch_step.py MODEL BATCH MODE [--threads=2] [--steps=5]
+    pytorch_step.py MODEL BATCH MODE [--device=cpu] [--optimizer=sgd] [--threads=2] [--steps=5]
 MODEL is a model of torchvision, or bert_base_t128 or gpt2_t1024 of transformers (with its fused
 attention). It is in training mode, with dropout.
 MODE is eager, channels_last, or compile (torch.compile; torchvision's models in channels_last), and
 amp or compile_amp: the last two under bfloat16 autocast.
-Prints one line of JSON. median_seconds and min_seconds leave out the first step, which compiles and
-allocates. resident_peak_bytes is of the whole process."""
+On a card (--device=cuda) cuDNN chooses engines by time, convolutions in float32 may round operands to tf32, which
+is PyTorch's default, and products only with --tf32.
+Prints one line of JSON. median_seconds and min_seconds leave out the first steps, which compile and allocate: one on
+the CPU, five on a card. resident_peak_bytes is of the whole process, allocated_peak_bytes what PyTorch allocated at
+most on the card in the steps that count."""
 import argparse
 import json
 import resource
@@ -53,33 +56,55 @@ def network(name, batch, channels_last):
     return model, image, label
 
 
+def optimizer_of(name, parameters, on_card):
+    if name == "adamw":
+        return torch.optim.AdamW(parameters, 1e-4, fused=on_card)
+    return torch.optim.SGD(parameters, 0.1, momentum=0.9, weight_decay=1e-4)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("batch", type=int)
     parser.add_argument("mode", choices=["eager", "channels_last", "compile", "amp", "compile_amp"])
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--optimizer", choices=["sgd", "adamw"], default="sgd")
+    parser.add_argument("--tf32", action="store_true", help="products may round operands to tf32")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--steps", type=int, default=5)
     args = parser.parse_args()
 
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
+    on_card = args.device == "cuda"
+    torch.backends.cudnn.benchmark = True
+    torch.set_float32_matmul_precision("high" if args.tf32 else "highest")
     model, inputs, label = network(args.model, args.batch, args.mode != "eager")
+    model, inputs, label = model.to(args.device), inputs.to(args.device), label.to(args.device)
     model.train()
     forward = torch.compile(model) if args.mode.startswith("compile") else model
-    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9, weight_decay=1e-4)
+    optimizer = optimizer_of(args.optimizer, model.parameters(), on_card)
     seconds = []
-    for _ in range(args.steps + 1):
+    first_steps = 5 if on_card else 1
+    for step in range(args.steps + first_steps):
+        if on_card and step == first_steps:
+            torch.cuda.reset_peak_memory_stats()
         start = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", torch.bfloat16, enabled=args.mode.endswith("amp")):
+        with torch.autocast(args.device, torch.bfloat16, enabled=args.mode.endswith("amp")):
             loss = F.cross_entropy(forward(inputs), label)
         loss.backward()
         optimizer.step()
+        if on_card:
+            torch.cuda.synchronize()
         seconds.append(time.perf_counter() - start)
-    print(json.dumps({"name": "PyTorch " + args.mode, "version": torch.__version__,
-                      "median_seconds": statistics.median(seconds[1:]), "min_seconds": min(seconds[1:]),
-                      "resident_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
+    counted = seconds[first_steps:]
+    result = {"name": "PyTorch " + args.mode, "version": torch.__version__,
+              "median_seconds": statistics.median(counted), "min_seconds": min(counted),
+              "resident_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+    if on_card:
+        result["allocated_peak_bytes"] = torch.cuda.max_memory_allocated()
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":
