@@ -39,6 +39,8 @@ std::string Describe(const FaultRecord& fault) {
       return "label " + std::to_string(fault.value) + " is not a class";
     case DataFault::kIndex:
       return "index " + std::to_string(fault.value) + " is out of range";
+    case DataFault::kDivision:
+      return "divides by zero";
   }
   return "unknown fault";
 }

@@ -1,7 +1,8 @@
-// The arithmetic of the operator `Integer` on elements of one type.
+// The arithmetic of the operators `Integer` and `IntegerReduce` on elements of one type.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "kernels/math/host_device.h"
@@ -87,6 +88,33 @@ ACT_HOST_DEVICE T IntegerResult(IntegerOpcode code, T a, T b, T c, bool* divides
       return a;
   }
   return 0;
+}
+
+// What changes nothing in a reduction by `code`, which is also its result where there are no elements.
+template <class T>
+ACT_HOST_DEVICE constexpr T NeutralOf(IntegerOpcode code) {
+  // numeric_limits' functions are avoided, since device code may not call host functions.
+  constexpr T kMost = static_cast<T>(~uint64_t{0} >> (64 - std::numeric_limits<T>::digits));
+  constexpr T kLeast = std::is_signed_v<T> ? static_cast<T>(~kMost) : T{0};
+  switch (code) {
+    case IntegerOpcode::kMul:
+      return 1;
+    case IntegerOpcode::kMax:
+      return kLeast;
+    case IntegerOpcode::kMin:
+      return kMost;
+    default:
+      return 0;
+  }
+}
+
+// Toward zero. The count, which is positive, need not fit T.
+template <class T>
+ACT_HOST_DEVICE T DividedBy(T sum, int64_t count) {
+  if constexpr (std::is_signed_v<T>)
+    return static_cast<T>(static_cast<int64_t>(sum) / count);
+  else
+    return static_cast<T>(static_cast<uint64_t>(sum) / static_cast<uint64_t>(count));
 }
 
 }  // namespace act

@@ -10,7 +10,7 @@ namespace act {
 
 inline constexpr int kMaxStepScalars = 32;
 
-enum class DataFault : uint32_t { kNone, kLabel, kIndex };
+enum class DataFault : uint32_t { kNone, kLabel, kIndex, kDivision };
 
 struct StepBlock {
   uint64_t seed = 0, step = 0, rounding = 0;  // as in StepState
@@ -24,7 +24,7 @@ struct StepBlock {
 struct FaultRecord {
   uint32_t kind = 0;  // DataFault; written last
   int32_t node = -1;
-  int64_t value = 0;  // the label or the index
+  int64_t value = 0;  // the label or the index; 0 of a division by zero
 };
 
 // The random key for a stream's rounding (StepState::RoundingSeed).

@@ -1,15 +1,13 @@
 #include "kernels/math/integer.h"
 #include "kernels/site/dereference.h"
 
-#include <limits>
-
 #include "kernels/reference/registry.h"
 #include "kernels/site/element_types.h"
 #include "kernels/site/fused_shape.h"
+#include "kernels/site/integer_shape.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/reduce_shape.h"
 #include "kernels/site/strided.h"
-#include "runtime/plan/integer_op.h"
 
 namespace act {
 namespace {
@@ -30,7 +28,7 @@ class IntegerLoop {
 
   std::string Run(const KernelArgs& args) const {
     std::string error;
-    const size_t first = op_.code == IntegerOpcode::kSelect ? 1 : 0;
+    const size_t first = FirstOfOneType(op_);
     WithIntegerType(args.inputs[first].dtype, [&](auto type) { error = Run(args, type, first); });
     return error;
   }
@@ -66,43 +64,9 @@ class IntegerLoop {
 };
 
 std::unique_ptr<Kernel> Integer(const KernelSite& site, std::string* why) {
-  const IntegerOp* op = FindIntegerOp(site.node->attrs.String("op"));
-  if (!op || static_cast<size_t>(op->operands) != site.inputs.size() || site.outputs.size() != 1)
-    return Refuse(why, "there is no such operation on so many operands");
-  const TensorView& y = site.outputs[0];
-  const size_t first = op->code == IntegerOpcode::kSelect ? 1 : 0;
-  for (size_t i = 0; i < site.inputs.size(); ++i) {
-    const TensorView& x = site.inputs[i];
-    if (IsFloat(x.dtype) || (i >= first && x.dtype != site.inputs[first].dtype))
-      return Refuse(why, "the operands are not integers of one type");
-    if (!BroadcastsTo(x.dims, y.dims)) return Refuse(why, "an operand does not broadcast to the result");
-  }
-  const DType result = op->boolean ? DType::kBool : site.inputs[first].dtype;
-  const bool casts = op->code == IntegerOpcode::kCast && !op->repeats;
-  if (IsFloat(y.dtype) || (!casts && y.dtype != result)) return Refuse(why, "the result has another type");
+  const IntegerOp* op = IntegerOpOf(site, why);
+  if (!op) return nullptr;
   return MakeKernel([loop = IntegerLoop(*op, site)](const KernelArgs& args) { return loop.Run(args); });
-}
-
-// The number that changes nothing, which is also the result where there are no elements.
-template <class T>
-T NeutralOf(IntegerOpcode code) {
-  switch (code) {
-    case IntegerOpcode::kMul:
-      return 1;
-    case IntegerOpcode::kMax:
-      return std::numeric_limits<T>::min();
-    case IntegerOpcode::kMin:
-      return std::numeric_limits<T>::max();
-    default:
-      return 0;
-  }
-}
-
-// Toward zero. The count need not fit T.
-template <class T>
-T DividedBy(T sum, int64_t count) {
-  if constexpr (std::is_signed_v<T>) return static_cast<T>(static_cast<int64_t>(sum) / count);
-  return static_cast<T>(static_cast<uint64_t>(sum) / static_cast<uint64_t>(count));
 }
 
 template <class T>
@@ -121,12 +85,8 @@ void ReduceIntegers(const IntegerReduction& reduction, const ReduceShape& s, con
 }
 
 std::unique_ptr<Kernel> IntegerReduce(const KernelSite& site, std::string* why) {
-  const IntegerReduction* reduction = FindIntegerReduction(site.node->attrs.String("op"));
-  if (!reduction || site.inputs.size() != 1 || site.outputs.size() != 1)
-    return Refuse(why, "there is no such reduction");
-  const DType dtype = site.inputs[0].dtype;
-  if (IsFloat(dtype) || (dtype == DType::kBool && !reduction->of_flags))
-    return Refuse(why, "the operand has another type");
+  const IntegerReduction* reduction = IntegerReductionOf(site, why);
+  if (!reduction) return nullptr;
   const auto shape = ReduceShapeOf(site.node->attrs, site.inputs[0], site.outputs[0], why);
   if (!shape) return nullptr;
   return MakeKernel([s = *shape, r = *reduction](const KernelArgs& args) -> std::string {

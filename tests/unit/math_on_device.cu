@@ -42,8 +42,9 @@ __global__ void CallBatchStatistics(BatchMoments b, double* y) {
 
 template <class T>
 __device__ T AnyInteger(IntegerOpcode code, const int64_t* x, bool* divides_by_zero) {
-  return IntegerResult(code, static_cast<T>(x[0]), static_cast<T>(x[1]), static_cast<T>(x[2]),
-                       divides_by_zero);
+  const T y = IntegerResult(code, static_cast<T>(x[0]), static_cast<T>(x[1]), static_cast<T>(x[2]),
+                            divides_by_zero);
+  return static_cast<T>(DividedBy<T>(y, x[2]) - NeutralOf<T>(code));
 }
 __global__ void CallInteger(IntegerOpcode code, const int64_t* x, int64_t* y, bool* divides_by_zero) {
   y[0] = static_cast<int64_t>(WrappingPower(static_cast<uint64_t>(x[0]), static_cast<uint64_t>(x[1])));
