@@ -16,6 +16,7 @@ void RegisterCudaKernels(KernelRegistry& registry, const CudaContext& context, c
   RegisterCudaTranspose(registry, context);
   RegisterCudaMovement(registry, context);
   RegisterCudaGather(registry, context);
+  RegisterCudaPositions(registry, context);
   RegisterCudaInteger(registry, context);
   RegisterCudaResize(registry, context);
   RegisterCudaAttention(registry, context);

@@ -24,6 +24,7 @@ void RegisterCudaPool(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaTranspose(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaMovement(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaGather(KernelRegistry& registry, const CudaContext& context);
+void RegisterCudaPositions(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaInteger(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaResize(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaAttention(KernelRegistry& registry, const CudaContext& context);

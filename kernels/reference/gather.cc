@@ -8,6 +8,7 @@
 #include "kernels/site/element_types.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/loss_shape.h"
+#include "kernels/site/position_shape.h"
 
 namespace act {
 namespace {
@@ -67,20 +68,9 @@ std::unique_ptr<Kernel> Scatter(const KernelSite& site, std::string* why) {
 }
 
 std::unique_ptr<Kernel> FlatIndex(const KernelSite& site, std::string* why) {
-  if (site.inputs.empty() || site.outputs.empty()) return Refuse(why, "needs tuples and a result");
-  const TensorView &tuples = site.inputs[0], &y = site.outputs[0];
-  const std::vector<int64_t> numbers = site.node->attrs.Ints("extents");
-  const auto length = static_cast<int64_t>(numbers.size() / 3);
-  if ((tuples.dtype != DType::kInt64 && tuples.dtype != DType::kInt32) || y.dtype != DType::kInt64 ||
-      length == 0 || tuples.dims.empty() || tuples.dims.back() != length ||
-      y.elements != tuples.elements / length)
-    return Refuse(why, "tuples " + DimsText(tuples.dims) + " do not fit their extents");
-  std::vector<int64_t> extents;
-  for (size_t k = 0; k + 2 < numbers.size(); k += 3)
-    extents.push_back(Dim(numbers[k], numbers[k + 1], numbers[k + 2]).At(site.batch));
-  if (*std::min_element(extents.begin(), extents.end()) < 0 || ElementCount(extents) >= kTooLarge)
-    return Refuse(why, "axes of " + DimsText(extents) + " are too large");
-  return MakeKernel([extents](const KernelArgs& args) -> std::string {
+  const auto extents_of = FlatIndexExtentsOf(site, why);
+  if (!extents_of) return nullptr;
+  return MakeKernel([extents = *extents_of](const KernelArgs& args) -> std::string {
     const auto count = static_cast<int64_t>(extents.size());
     for (int64_t i = 0; i < args.outputs[0].elements; ++i) {
       int64_t position = 0;
@@ -99,13 +89,11 @@ std::unique_ptr<Kernel> FlatIndex(const KernelSite& site, std::string* why) {
 }
 
 std::unique_ptr<Kernel> Range(const KernelSite& site, std::string* why) {
-  const std::vector<int64_t> start = site.node->attrs.Ints("start");
-  if (start.size() != 3 || site.outputs.size() != 1 || site.outputs[0].dtype != DType::kInt64)
-    return Refuse(why, "needs a start of three numbers and one i64 result");
-  const int64_t first = Dim(start[0], start[1], start[2]).At(site.batch), step = site.node->attrs.Int("step");
-  return MakeKernel([first, step](const KernelArgs& args) -> std::string {
+  const auto shape = RangeShapeOf(site, why);
+  if (!shape) return nullptr;
+  return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
     for (int64_t i = 0; i < args.outputs[0].elements; ++i)
-      args.outputs[0].as<int64_t>()[i] = SaturatingAdd(first, SaturatingMul(step, i));
+      args.outputs[0].as<int64_t>()[i] = SaturatingAdd(s.first, SaturatingMul(s.step, i));
     return "";
   });
 }
@@ -120,13 +108,7 @@ bool IsNonZero(const TensorView& x, int64_t i) {
 }
 
 std::unique_ptr<Kernel> NonZero(const KernelSite& site, std::string* why) {
-  if (site.inputs.empty() || site.outputs.size() != 2) return Refuse(why, "needs x, coordinates and flags");
-  const TensorView &x = site.inputs[0], &at = site.outputs[0], &live = site.outputs[1];
-  const auto rank = static_cast<int64_t>(x.dims.size());
-  if (at.dtype != DType::kInt64 || at.dims != std::vector<int64_t>{rank, x.elements} ||
-      live.dtype != DType::kBool || live.elements != x.elements || x.dtype == DType::kFloat16 ||
-      x.dtype == DType::kBFloat16)
-    return Refuse(why, "results do not fit " + DimsText(x.dims));
+  if (!NonZeroFits(site, why)) return nullptr;
   return MakeKernel([](const KernelArgs& args) -> std::string {
     const TensorView& from = args.inputs[0];
     auto* to = args.outputs[0].as<int64_t>();

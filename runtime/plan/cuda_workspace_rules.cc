@@ -160,4 +160,12 @@ CappedDim CudaScatterWorkspace(const Graph& graph, const Node& node, const Targe
   return rows * Dim(per_row) + Dim(SaturatingAdd(CudaScatterBytes(1, row_bytes), 4 * kKiB));
 }
 
+// CudaNonZeroBytes. Where the elements vary, a byte of each, up to what the most of a kernel need.
+CappedDim CudaNonZeroWorkspace(const Graph& graph, const Node& node, const Target&) {
+  constexpr int64_t kMostElements = int64_t{1} << 31;
+  const Dim elements = TypeOf(graph, node.inputs[0]).Elements();
+  if (elements.IsFixed()) return CudaNonZeroBytes(std::min(elements.fixed, kMostElements));
+  return {elements + Dim(CudaNonZeroBytes(1)), CudaNonZeroBytes(kMostElements)};
+}
+
 }  // namespace act

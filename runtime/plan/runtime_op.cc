@@ -129,7 +129,7 @@ const RuntimeOp kOps[] = {
     {.name = "FlatIndex"},
     {.name = "Range", .operands = {0, 0}},
     {.name = "Random", .operands = {0, 0}},
-    {.name = "NonZero", .results = {2, 2}},
+    {.name = "NonZero", .results = {2, 2}, .workspace = {nullptr, CudaNonZeroWorkspace}},
     {.name = "TopK"},
     {.name = "CumSum"},
     {.name = "Integer", .operands = {1, 3}},

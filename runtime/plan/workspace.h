@@ -43,6 +43,10 @@ constexpr int64_t CudaScatterBytes(int64_t rows, int64_t row_bytes) {
          2 * aligned((rows + kCombinedByThread - 1) / kCombinedByThread * row_bytes);
 }
 
+// Of NonZero on a card: elements that one block counts, and the bytes of the counts and of their sum.
+inline constexpr int64_t kFoundByBlock = 2048;
+constexpr int64_t CudaNonZeroBytes(int64_t elements) { return (CeilDiv(elements, kFoundByBlock) + 1) * 4; }
+
 // Convolutions of bfloat16 that run in float32 widen activations in a few chunks of at most this many
 // bytes together: for a thread as many as its second-level cache holds, or a row if that takes more.
 // Weight gradients use half of it for chunks, and half for sums of threads. Where a window has one tap

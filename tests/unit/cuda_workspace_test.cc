@@ -141,6 +141,15 @@ TEST(CudaWorkspace, AScatterSortsItsRows) {
     EXPECT_GE(elements.Bytes(batch), CudaScatterBytes(8 * batch, 4)) << batch;
 }
 
+TEST(CudaWorkspace, NonZeroCounts) {
+  EXPECT_EQ(Planned("NonZero", {{5000}}, {{1, 5000}, {5000}}).Bytes(1), CudaNonZeroBytes(5000));
+  EXPECT_EQ(CudaNonZeroBytes(5000), 4 * (3 + 1));
+  const Planned varying("NonZero", {{n, 70}}, {{Dim(2), n * Dim(70)}, {n * Dim(70)}});
+  for (const int64_t batch : {1, 29, 30, 1000, 100'000})
+    EXPECT_GE(varying.Bytes(batch), CudaNonZeroBytes(70 * batch)) << batch;
+  EXPECT_LT(varying.Bytes(1 << 24), 5 * kMiB);
+}
+
 TEST(CudaWorkspace, ARecurrentStepHasAProductAndItsGates) {
   const Planned lstm("Lstm", {{n, 20, 64}, {64, 16}},
                      {{n, 20, 16}, {n, 16}, {n, 20, 64}, {n, 20, 16}, {n, 20, 16}});
