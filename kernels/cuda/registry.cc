@@ -17,6 +17,7 @@ void RegisterCudaKernels(KernelRegistry& registry, const CudaContext& context, c
   RegisterCudaMovement(registry, context);
   RegisterCudaGather(registry, context);
   RegisterCudaPositions(registry, context);
+  RegisterCudaRandom(registry, context);
   RegisterCudaInteger(registry, context);
   RegisterCudaResize(registry, context);
   RegisterCudaAttention(registry, context);

@@ -25,6 +25,7 @@ void RegisterCudaTranspose(KernelRegistry& registry, const CudaContext& context)
 void RegisterCudaMovement(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaGather(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaPositions(KernelRegistry& registry, const CudaContext& context);
+void RegisterCudaRandom(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaInteger(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaResize(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaAttention(KernelRegistry& registry, const CudaContext& context);

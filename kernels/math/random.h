@@ -54,6 +54,11 @@ ACT_HOST_DEVICE inline uint32_t Random32(const RandomStream& s, int64_t sample, 
   return RandomCall(s, call).word[e % kRandom32Block / 16];
 }
 
+// The element of sample 0 that Random32 gives the word `w` (0..3) of a call.
+ACT_HOST_DEVICE inline int64_t ElementOfWord32(int64_t call, int w) {
+  return call / kRandomLanes * kRandom32Block + w * kRandomLanes + call % kRandomLanes;
+}
+
 // The 16-bit number `k` (0..3) of a word: bytes k and k + 1 (mod 4), little-endian. Each of the
 // four shares a byte with the next. Each one is exactly uniform, which is what an unbiased rounding
 // needs. Neighbours in a word (elements 16 apart) correlate only through the shared byte, which is

@@ -8,6 +8,7 @@
 #include "kernels/math/moment_update.h"
 #include "kernels/math/pad_source.h"
 #include "kernels/math/random.h"
+#include "kernels/math/random_number.h"
 #include "kernels/math/rounding.h"
 #include "kernels/math/small_code.h"
 #include "kernels/math/small_float.h"
@@ -61,6 +62,12 @@ __global__ void CallRandom(RandomStream s, int64_t e, uint32_t* y, float probabi
   y[1] = Random32(s, 3, 1000, e) < DropoutThreshold(probability) ? 0 : SubWord16(Random16(s, 3, 1000, e), 2);
   y[2] = DitherBits(DitherStart(call, static_cast<uint64_t>(e)), e) + WordOfStart(static_cast<uint64_t>(e));
   y[3] = static_cast<uint32_t>(DitherOffset(DitherBits(DitherStart(s, 3, 4, 1), e)));
+  y[4] = static_cast<uint32_t>(ElementOfWord32(e, 2));
+}
+
+__global__ void CallRandomNumbers(const uint32_t* words, double* y) {
+  y[0] = UniformNumber(words[0]) + NormalNumber(words[0], words[1]);
+  y[1] = LogOfPart(words[2] | 1u) + CosineOfTurn(words[3]);
 }
 
 __global__ void CallSmallCodes(SmallFloat f, const float* x, uint32_t* y, float* z, uint8_t* codes) {

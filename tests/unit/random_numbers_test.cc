@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <numbers>
 
+#include "kernels/math/random_number.h"
 #include "tests/unit/kernel_testing.h"
 
 namespace act {
@@ -77,6 +79,34 @@ TEST(Random, IsScaledAndShifted) {
 TEST(Random, NothingAndNonsense) {
   EXPECT_TRUE(Drawn(Draw("normal", {0, 3})).empty());
   EXPECT_TRUE(RunReference(Draw("cauchy", {3})).refused);
+}
+
+// Of double, whose units in the last place are at most 2^-52 of a number.
+TEST(Random, LogarithmAndCosineAreThoseOfTheLibrary) {
+  std::mt19937_64 engine(1);
+  double of_log = 0, of_cosine = 0;
+  const auto compare = [&](uint64_t n, uint32_t turn) {
+    const double log = std::log(static_cast<double>(n) * 0x1p-32);
+    // In long double: the product with pi is rounded, which a cosine near 0 shows.
+    const long double angle = 2 * std::numbers::pi_v<long double> * turn * 0x1p-32L;
+    const auto cosine = static_cast<double>(std::cos(angle));
+    if (n < uint64_t{1} << 32) of_log = std::max(of_log, std::fabs(LogOfPart(n) / log - 1));
+    of_cosine = std::max(of_cosine, std::fabs(CosineOfTurn(turn) - cosine));
+  };
+  for (int i = 0; i < 200'000; ++i)
+    compare(engine() % (uint64_t{1} << 32) + 1, static_cast<uint32_t>(engine()));
+  for (uint64_t i = 0; i < 1000; ++i)
+    for (uint32_t octant = 0; octant < 8; ++octant) {
+      compare(i + 1, (octant << 29) + static_cast<uint32_t>(i));
+      compare((uint64_t{1} << 32) - i, (octant << 29) - static_cast<uint32_t>(i));
+      compare((uint64_t{1} << (octant * 4)) + i, static_cast<uint32_t>(i));
+    }
+  EXPECT_LT(of_log, 2 * 0x1p-52);
+  EXPECT_LT(of_cosine, 2 * 0x1p-53);
+  EXPECT_EQ(LogOfPart(uint64_t{1} << 32), 0);
+  EXPECT_EQ(CosineOfTurn(0), 1);
+  EXPECT_EQ(CosineOfTurn(uint32_t{1} << 30), 0);
+  EXPECT_EQ(CosineOfTurn(uint32_t{1} << 31), -1);
 }
 
 }  // namespace
