@@ -18,6 +18,7 @@ void RegisterCudaKernels(KernelRegistry& registry, const CudaContext& context, c
   RegisterCudaGather(registry, context);
   RegisterCudaPositions(registry, context);
   RegisterCudaRandom(registry, context);
+  RegisterCudaCumSum(registry, context);
   RegisterCudaInteger(registry, context);
   RegisterCudaResize(registry, context);
   RegisterCudaAttention(registry, context);

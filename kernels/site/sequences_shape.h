@@ -6,6 +6,7 @@
 #include <string>
 #include <type_traits>
 
+#include "kernels/math/running_sum.h"
 #include "runtime/executor/kernel.h"
 
 namespace act {
@@ -39,10 +40,6 @@ struct CumSumShape {
   int64_t outer = 1, extent = 1, inner = 1;
   bool exclusive = false, reverse = false;
 };
-// What elements of type T are added up in: integers modulo 2^64, which gives what wrapping in T
-// gives.
-template <class T>
-using RunningSum = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
 // x is f32 or of an integer type.
 std::optional<CumSumShape> CumSumShapeOf(const KernelSite& site, std::string* why);
 
