@@ -19,6 +19,7 @@ void RegisterCudaKernels(KernelRegistry& registry, const CudaContext& context, c
   RegisterCudaPositions(registry, context);
   RegisterCudaRandom(registry, context);
   RegisterCudaCumSum(registry, context);
+  RegisterCudaTopK(registry, context);
   RegisterCudaInteger(registry, context);
   RegisterCudaResize(registry, context);
   RegisterCudaAttention(registry, context);

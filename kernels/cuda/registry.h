@@ -27,6 +27,7 @@ void RegisterCudaGather(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaPositions(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaRandom(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaCumSum(KernelRegistry& registry, const CudaContext& context);
+void RegisterCudaTopK(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaInteger(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaResize(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaAttention(KernelRegistry& registry, const CudaContext& context);

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "kernels/cuda/own_kernel.h"
+#include "kernels/cuda/pair_sort.h"
 #include "kernels/cuda/source/lookup_parameters.h"
-#include "kernels/cuda/source/radix_sort_parameters.h"
 #include "kernels/site/gather_shape.h"
 
 namespace act::cuda {
@@ -26,16 +26,12 @@ class SortedUpdates {
 
  private:
   using ScatterKernel = OwnKernel<ScatterParameters>;
-  using SortKernel = OwnKernel<SortParameters>;
 
   SortedUpdates(const CudaContext& context, const std::string& lookup, const std::string& type,
                 const std::string& wide, const std::string& reduction);
-  // Sorts the pairs at p.keys and p.positions by way of `keys` and `positions`, and leaves in p where
-  // they are then.
-  Status Sort(ScatterParameters& p, uint32_t* keys, uint32_t* positions, uint32_t* counts) const;
 
   ScatterKernel find_, combine_, join_;
-  SortKernel count_, scan_, move_;
+  PairSort sort_;
   int64_t rows_ = 0, row_bytes_ = 0, length_ = 0;
 };
 

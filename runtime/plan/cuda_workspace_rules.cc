@@ -160,6 +160,16 @@ CappedDim CudaScatterWorkspace(const Graph& graph, const Node& node, const Targe
   return rows * Dim(per_row) + Dim(SaturatingAdd(CudaScatterBytes(1, row_bytes), 4 * kKiB));
 }
 
+// CudaSortBytes of x, where it is sorted, as a polynomial.
+CappedDim CudaTopKWorkspace(const Graph& graph, const Node& node, const Target&) {
+  const TensorType &x = TypeOf(graph, node.inputs[0]), &y = TypeOf(graph, node.outputs[0]);
+  if (x.dims.empty() || y.dims.empty()) return 0;
+  const auto most = [](const Dim& dim) { return dim.IsFixed() ? dim.fixed : kTooLarge; };
+  if (!CudaTopKSorts(most(x.dims.back()), most(y.dims.back()))) return 0;
+  const Dim elements = x.Elements();
+  return elements * Dim(4 * kFloat + kSortCountBytes / kSortedByBlock + 1) + Dim(CudaSortBytes(1));
+}
+
 // CudaNonZeroBytes. Where the elements vary, a byte of each, up to what the most of a kernel need.
 CappedDim CudaNonZeroWorkspace(const Graph& graph, const Node& node, const Target&) {
   constexpr int64_t kMostElements = int64_t{1} << 31;

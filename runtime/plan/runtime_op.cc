@@ -130,7 +130,7 @@ const RuntimeOp kOps[] = {
     {.name = "Range", .operands = {0, 0}},
     {.name = "Random", .operands = {0, 0}},
     {.name = "NonZero", .results = {2, 2}, .workspace = {nullptr, CudaNonZeroWorkspace}},
-    {.name = "TopK"},
+    {.name = "TopK", .workspace = {nullptr, CudaTopKWorkspace}},
     {.name = "CumSum"},
     {.name = "Integer", .operands = {1, 3}},
     {.name = "IntegerReduce", .workspace = {nullptr, CudaRowSumsWorkspace}},

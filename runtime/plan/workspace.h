@@ -32,16 +32,27 @@ inline constexpr int64_t kCudaQueryBytes = 12, kCudaAttentionGaps = 1024;
 // Bytes of the parts of the gradient of a bias with so many elements. One part of a result in float32 is the result.
 int64_t CudaAttentionPartBytes(int64_t elements, bool is_float32);
 
-// Of a scatter on a card: rows that one block sorts, rows that one thread combines, and the bytes of
-// rows of `row_bytes` bytes. These are the targets and the places of the rows, twice; counts by digit of
-// a target, for each block; and what two of the targets in each chunk of rows have received.
-inline constexpr int64_t kSortedByBlock = 2048, kCombinedByThread = 32, kSortCountBytes = 1024;
-constexpr int64_t CudaScatterBytes(int64_t rows, int64_t row_bytes) {
-  constexpr int64_t kAligned = 256;
-  const auto aligned = [](int64_t bytes) { return (bytes + kAligned - 1) / kAligned * kAligned; };
-  return 4 * aligned(rows * 4) + (rows + kSortedByBlock - 1) / kSortedByBlock * kSortCountBytes +
-         2 * aligned((rows + kCombinedByThread - 1) / kCombinedByThread * row_bytes);
+// Of a sort of pairs of 32 bits on a card: pairs that one block sorts, and the bytes of its counts by digit.
+inline constexpr int64_t kSortedByBlock = 2048, kSortCountBytes = 1024;
+// What lies in the scratch space there is aligned to this.
+inline constexpr int64_t kCudaAligned = 256;
+constexpr int64_t CudaAligned(int64_t bytes) {
+  return (bytes + kCudaAligned - 1) / kCudaAligned * kCudaAligned;
 }
+// The pairs, twice, and the counts of each block.
+constexpr int64_t CudaSortBytes(int64_t pairs) {
+  return 4 * CudaAligned(pairs * 4) + CeilDiv(pairs, kSortedByBlock) * kSortCountBytes;
+}
+
+// Of a scatter on a card: rows that one thread combines, and the bytes of rows of `row_bytes` bytes. These are the
+// targets and the places of the rows, which are sorted, and what two of the targets in each chunk have received.
+inline constexpr int64_t kCombinedByThread = 32;
+constexpr int64_t CudaScatterBytes(int64_t rows, int64_t row_bytes) {
+  return CudaSortBytes(rows) + 2 * CudaAligned(CeilDiv(rows, kCombinedByThread) * row_bytes);
+}
+
+// Whether TopK on a card sorts its rows rather than to select k elements one after the other.
+constexpr bool CudaTopKSorts(int64_t extent, int64_t k) { return extent > 256 && k > 16; }
 
 // Of NonZero on a card: elements that one block counts, and the bytes of the counts and of their sum.
 inline constexpr int64_t kFoundByBlock = 2048;

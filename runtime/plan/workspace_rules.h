@@ -35,6 +35,7 @@ CappedDim CudaBatchNormWorkspace(const Graph& graph, const Node& node, const Tar
 // The sums over all rows of a loss, of the weights of labels, or of labels that are the argmax.
 CappedDim CudaLossWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim CudaScatterWorkspace(const Graph& graph, const Node& node, const Target& target);
+CappedDim CudaTopKWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim CudaNonZeroWorkspace(const Graph& graph, const Node& node, const Target& target);
 
 }  // namespace act

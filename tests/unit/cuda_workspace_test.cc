@@ -141,6 +141,17 @@ TEST(CudaWorkspace, AScatterSortsItsRows) {
     EXPECT_GE(elements.Bytes(batch), CudaScatterBytes(8 * batch, 4)) << batch;
 }
 
+TEST(CudaWorkspace, ATopKOfManySortsItsRows) {
+  const Planned many("TopK", {{n, 5000}}, {{n, 50}});
+  for (const int64_t batch : {1, 3, 100}) EXPECT_GE(many.Bytes(batch), CudaSortBytes(5000 * batch)) << batch;
+  EXPECT_EQ(many.Bytes(3), 3 * 5000 * 17 + CudaSortBytes(1));
+  // Few are selected, and few are left out.
+  EXPECT_EQ(Planned("TopK", {{n, 5000}}, {{n, 16}}).Bytes(3), 0);
+  EXPECT_EQ(Planned("TopK", {{n, 256}}, {{n, 256}}).Bytes(3), 0);
+  // Extents that vary with the batch may be many.
+  EXPECT_GE(Planned("TopK", {{Dim(2), n}}, {{Dim(2), n}}).Bytes(300), CudaSortBytes(600));
+}
+
 TEST(CudaWorkspace, NonZeroCounts) {
   EXPECT_EQ(Planned("NonZero", {{5000}}, {{1, 5000}, {5000}}).Bytes(1), CudaNonZeroBytes(5000));
   EXPECT_EQ(CudaNonZeroBytes(5000), 4 * (3 + 1));
