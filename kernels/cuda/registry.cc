@@ -22,6 +22,8 @@ void RegisterCudaKernels(KernelRegistry& registry, const CudaContext& context, c
   RegisterCudaTopK(registry, context);
   RegisterCudaInteger(registry, context);
   RegisterCudaResize(registry, context);
+  RegisterCudaGridSample(registry, context);
+  RegisterCudaGridGradient(registry, context);
   RegisterCudaAttention(registry, context);
   RegisterCudaQuantizedUpdates(registry, context);
   RegisterCudaRecurrent(registry, context);

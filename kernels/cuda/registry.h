@@ -30,6 +30,8 @@ void RegisterCudaCumSum(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaTopK(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaInteger(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaResize(KernelRegistry& registry, const CudaContext& context);
+void RegisterCudaGridSample(KernelRegistry& registry, const CudaContext& context);
+void RegisterCudaGridGradient(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaAttention(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaQuantizedUpdates(KernelRegistry& registry, const CudaContext& context);
 void RegisterCudaRecurrent(KernelRegistry& registry, const CudaContext& context);

@@ -9,12 +9,34 @@ namespace act {
 namespace {
 
 // What one point mixes, for each of x's axes.
-using PointTaps = std::vector<GridTaps>;
+using PointTaps = std::vector<std::vector<GridTap>>;
+
+template <GridMode::Filter kFilter>
+std::vector<GridTap> TapsOf(const GridMode& mode, int64_t extent, float coordinate) {
+  GridTaps<kFilter> found;
+  FindTaps(mode, extent, coordinate, found);
+  std::vector<GridTap> taps(std::begin(found.taps), std::end(found.taps));
+  std::erase_if(taps, [](const GridTap& tap) { return tap.at < 0; });
+  return taps;
+}
 
 PointTaps TapsAt(const GridShape& s, const float* coordinates) {
   PointTaps taps;
-  for (int64_t a = 0; a < s.axes(); ++a)
-    taps.push_back(TapsOf(s.mode, s.extents[static_cast<size_t>(a)], coordinates[s.axes() - 1 - a]));
+  for (int64_t a = 0; a < s.axes(); ++a) {
+    const int64_t extent = s.extents[static_cast<size_t>(a)];
+    const float coordinate = coordinates[s.axes() - 1 - a];
+    switch (s.mode.filter) {
+      case GridMode::Filter::kNearest:
+        taps.push_back(TapsOf<GridMode::Filter::kNearest>(s.mode, extent, coordinate));
+        break;
+      case GridMode::Filter::kLinear:
+        taps.push_back(TapsOf<GridMode::Filter::kLinear>(s.mode, extent, coordinate));
+        break;
+      case GridMode::Filter::kCubic:
+        taps.push_back(TapsOf<GridMode::Filter::kCubic>(s.mode, extent, coordinate));
+        break;
+    }
+  }
   return taps;
 }
 
@@ -24,7 +46,7 @@ template <class F>
 void ForEachPixel(const GridShape& s, const PointTaps& taps, int64_t sloped, int64_t a, int64_t pixel,
                   double weight, const F& f) {
   if (a == s.axes()) return f(pixel, weight);
-  for (const GridTap& tap : taps[static_cast<size_t>(a)].All())
+  for (const GridTap& tap : taps[static_cast<size_t>(a)])
     ForEachPixel(s, taps, sloped, a + 1, pixel * s.extents[static_cast<size_t>(a)] + tap.at,
                  weight * (a == sloped ? tap.slope : tap.weight), f);
 }

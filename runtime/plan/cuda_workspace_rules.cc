@@ -22,6 +22,8 @@ constexpr int64_t kMostOfProduct = 32 * kMiB, kMostOfSmallProduct = 4 * kMiB;
 // Gradients of q, k and v that attention holds at once, of as many heads as they suffice for: some 700 tiles of 64
 // queries, if heads have 64 elements.
 constexpr int64_t kMostOfAttention = 32 * kMiB;
+// Of the parts of a GridSample's gradient: those of 670,000 bilinear samples of images.
+constexpr int64_t kMostOfGridGradient = 64 * kMiB;
 
 CappedDim operator+(const CappedDim& a, const CappedDim& b) {
   const auto most = [](const CappedDim& dim) { return dim.size.IsFixed() ? dim.At(0) : dim.most; };
@@ -168,6 +170,20 @@ CappedDim CudaTopKWorkspace(const Graph& graph, const Node& node, const Target&)
   if (!CudaTopKSorts(most(x.dims.back()), most(y.dims.back()))) return 0;
   const Dim elements = x.Elements();
   return elements * Dim(4 * kFloat + kSortCountBytes / kSortedByBlock + 1) + Dim(CudaSortBytes(1));
+}
+
+// CudaGridGradientBytes of all samples within a bound, or of one. Operands are dy and the grid.
+CappedDim CudaGridGradientWorkspace(const Graph& graph, const Node& node, const Target&) {
+  const TensorType& grid = TypeOf(graph, node.inputs[1]);
+  if (grid.dims.size() < 3 || grid.dims.size() > 5) return 0;
+  const std::string mode = node.attrs.String("mode", "linear");
+  const int64_t taps = mode == "cubic" ? 4 : mode == "linear" ? 2 : 1;
+  const int64_t parts = GridPartsOf(taps, static_cast<int64_t>(grid.dims.size()) - 2);
+  Dim points = 1;  // of a sample
+  for (size_t d = 1; d + 1 < grid.dims.size(); ++d) points = points * grid.dims[d];
+  const int64_t per_part = 4 * kFloat + kSortCountBytes / kSortedByBlock + 1 + kDouble;
+  const Dim gaps = CudaGridGradientBytes(1), sample = points * Dim(SaturatingMul(parts, per_part)) + gaps;
+  return {grid.dims[0] * sample, std::max(kMostOfGridGradient, sample.IsFixed() ? sample.fixed : kTooLarge)};
 }
 
 // CudaNonZeroBytes. Where the elements vary, a byte of each, up to what the most of a kernel need.

@@ -81,7 +81,10 @@ const RuntimeOp kOps[] = {
     {.name = "Resize"},
     {.name = "ResizeGrad"},
     {.name = "GridSample", .operands = {2, 2}, .why_not_tileable = UnlessOfSamples},
-    {.name = "GridSampleGradInput", .operands = {2, 2}, .why_not_tileable = UnlessOfSamples},
+    {.name = "GridSampleGradInput",
+     .operands = {2, 2},
+     .why_not_tileable = UnlessOfSamples,
+     .workspace = {nullptr, CudaGridGradientWorkspace}},
     {.name = "GridSampleGradGrid", .operands = {3, 3}, .why_not_tileable = UnlessOfSamples},
 
     {.name = "ReduceSum",

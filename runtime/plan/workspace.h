@@ -51,6 +51,17 @@ constexpr int64_t CudaScatterBytes(int64_t rows, int64_t row_bytes) {
   return CudaSortBytes(rows) + 2 * CudaAligned(CeilDiv(rows, kCombinedByThread) * row_bytes);
 }
 
+// Of the gradient of what a GridSample reads on a card: pixels that a point adds to, if `taps` elements of each axis
+// are mixed; and the bytes of so many parts, which are pairs that are sorted, and weights in double.
+constexpr int64_t GridPartsOf(int64_t taps, int64_t axes) {
+  int64_t parts = 1;
+  for (int64_t a = 0; a < axes; ++a) parts *= taps;
+  return parts;
+}
+constexpr int64_t CudaGridGradientBytes(int64_t parts) {
+  return CudaSortBytes(parts) + CudaAligned(parts * 8);
+}
+
 // Whether TopK on a card sorts its rows rather than to select k elements one after the other.
 constexpr bool CudaTopKSorts(int64_t extent, int64_t k) { return extent > 256 && k > 16; }
 

@@ -36,6 +36,7 @@ CappedDim CudaBatchNormWorkspace(const Graph& graph, const Node& node, const Tar
 CappedDim CudaLossWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim CudaScatterWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim CudaTopKWorkspace(const Graph& graph, const Node& node, const Target& target);
+CappedDim CudaGridGradientWorkspace(const Graph& graph, const Node& node, const Target& target);
 CappedDim CudaNonZeroWorkspace(const Graph& graph, const Node& node, const Target& target);
 
 }  // namespace act

@@ -161,6 +161,20 @@ TEST(CudaWorkspace, NonZeroCounts) {
   EXPECT_LT(varying.Bytes(1 << 24), 5 * kMiB);
 }
 
+TEST(CudaWorkspace, TheGradientOfASampledImageHoldsThePartsOfManySamples) {
+  const Dims image = {n, 28, 28, 16}, grid = {n, 40, 30, 2}, y = {n, 40, 30, 16};
+  Planned grad("GridSampleGradInput", {y, grid}, {image});
+  EXPECT_EQ(grad.Bytes(3), 3 * (40 * 30 * 4 * 25 + CudaGridGradientBytes(1)));
+  for (const int64_t batch : {1, 7, 100})
+    EXPECT_GE(grad.Bytes(batch), CudaGridGradientBytes(batch * 40 * 30 * 4)) << batch;
+  EXPECT_EQ(grad.Bytes(100'000), 64 * kMiB);
+  EXPECT_EQ(grad.With("mode", std::string("cubic")).Bytes(1), 40 * 30 * 16 * 25 + CudaGridGradientBytes(1));
+  // At least one sample.
+  const Planned large("GridSampleGradInput", {{n, 2000, 2000, 1}, {n, 2000, 2000, 2}}, {{n, 10, 10, 1}});
+  EXPECT_GE(large.Bytes(1), CudaGridGradientBytes(2000 * 2000 * 4));
+  EXPECT_EQ(large.Bytes(9), large.Bytes(1));
+}
+
 TEST(CudaWorkspace, ARecurrentStepHasAProductAndItsGates) {
   const Planned lstm("Lstm", {{n, 20, 64}, {64, 16}},
                      {{n, 20, 16}, {n, 16}, {n, 20, 64}, {n, 20, 16}, {n, 20, 16}});

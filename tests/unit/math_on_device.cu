@@ -3,6 +3,7 @@
 // are missing here.
 #include "kernels/math/batch_statistics.h"
 #include "kernels/math/convert.h"
+#include "kernels/math/grid_taps.h"
 #include "kernels/math/integer.h"
 #include "kernels/math/level_code.h"
 #include "kernels/math/moment_update.h"
@@ -39,6 +40,21 @@ __global__ void CallBatchStatistics(BatchMoments b, double* y) {
   y[0] = BatchVariance(b) + BatchDeviation(b, y[0]) + FurthestFromMean(b);
   y[1] = RunningVariance(b, y[1] > 0) + MovedTowards(b.low, y[2], y[3]);
   StoreMoments(y + 4, Merge(b, LoadMoments(y + 4)));
+}
+
+template <GridMode::Filter kFilter>
+__device__ double AnyTaps(const GridMode& mode, int64_t extent, float g) {
+  GridTaps<kFilter> to;
+  FindTaps(mode, extent, g, to);
+  return to.taps[0].weight;
+}
+__global__ void CallGridTaps(GridMode mode, int64_t extent, const float* g, double* y) {
+  y[0] = AnyTaps<GridMode::Filter::kNearest>(mode, extent, g[0]) +
+         AnyTaps<GridMode::Filter::kLinear>(mode, extent, g[0]) +
+         AnyTaps<GridMode::Filter::kCubic>(mode, extent, g[0]);
+  y[1] = ClippedPosition(y[0], extent).at + ReflectedPosition(y[0], extent, true).slope;
+  y[1] += CubicTap(mode, extent, y[0], 1, 1).weight;
+  y[2] = GridTapAt(InsidePosition(mode, y[1], extent).at, extent, KeysAt(y[2]).weight, 0).weight;
 }
 
 template <class T>
