@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "compiler/autodiff/parameter_rules.h"
 #include "compiler/emit/emit_onnx.h"
 #include "compiler/import/import_onnx.h"
 #include "compiler/ir/dump.h"
@@ -115,6 +116,8 @@ llvm::Error Run(const CompileFlags& f, CompileRequest request) {
     }
     choice->chosen.SetIn(request.compile);
   }
+  ACT_TRY(const auto factors, FactorsOfParameters(request.compile.rules, model.graph, model.trainable));
+  const std::string updates = DescribeFactors(factors, model.trainable.size());
   const int onnx_nodes = model.onnx_nodes;
   const size_t imported_nodes = model.graph.nodes.size();
   if (f.print_after == "import" || f.print_after == "all") llvm::outs() << "// import\n" << Dump(model.graph);
@@ -164,7 +167,7 @@ llvm::Error Run(const CompileFlags& f, CompileRequest request) {
     llvm::outs() << "graph: " << onnx_nodes << " ONNX nodes became " << imported_nodes << " by import, "
                  << plan.train.graph.nodes.size()
                  << " in the plan's training step (backward pass and updates included)\n"
-                 << DescribeWork(plan.train.graph, plan.default_batch);
+                 << updates << DescribeWork(plan.train.graph, plan.default_batch);
     if (choice) llvm::outs() << DescribeChoice(*choice, request.memory_limit);
   }
   if (f.explain.getNumOccurrences())

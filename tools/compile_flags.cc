@@ -1,6 +1,7 @@
 #include "tools/compile_flags.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -86,6 +87,21 @@ llvm::Error CheckChoices(const CompileRequest& r) {
                    "auto chooses by the memory there is", "give --memory-limit=SIZE");
 }
 
+llvm::Expected<std::vector<ParameterRule>> ParameterRulesOf(const CompileFlags& f) {
+  std::vector<ParameterRule> rules;
+  for (const std::string& glob : f.no_decay)
+    rules.push_back({glob.empty() ? "--no-decay" : "--no-decay=" + glob, glob, {.decay = 0}});
+  for (const std::string& text : f.lr_factor) {
+    const std::string flag = "--lr-factor=" + text;
+    const auto [glob, number] = llvm::StringRef(text).rsplit('=');
+    double factor = 0;
+    if (glob.empty() || number.getAsDouble(factor) || !std::isfinite(factor) || factor <= 0)
+      return MakeError(flag, "expected GLOB=X with a factor above 0", "--freeze=GLOB takes parameters out");
+    rules.push_back({flag, glob.str(), {.lr = factor}});
+  }
+  return rules;
+}
+
 }  // namespace
 
 llvm::Expected<CompileRequest> MakeCompileRequest(const CompileFlags& f) {
@@ -121,7 +137,8 @@ llvm::Expected<CompileRequest> MakeCompileRequest(const CompileFlags& f) {
   r.compile.clip_norm = f.clip_norm;
   r.compile.accumulate = f.accumulate;
   r.compile.grad_norm = f.grad_norm;
-  ACT_CHECK_OK(CheckUpdates(f.optimizer, f.clip_norm, f.accumulate));
+  ACT_TRY(r.compile.rules, ParameterRulesOf(f));
+  ACT_CHECK_OK(CheckUpdates(r.compile));
   if (f.clip_norm.getNumOccurrences() && f.clip_norm == 0)
     return MakeError("--clip-norm", "expected a number above 0");
   if (f.grad_norm && f.optimizer == "none")

@@ -46,6 +46,18 @@ struct CompileFlags {
           "sgd (default, with momentum), plain-sgd (no state), adam, adamw, ort-adamw, onnx-adam,\n"
           "onnx-momentum, adagrad, lamb, or none (the gradients are outputs)"),
       llvm::cl::value_desc("NAME"), llvm::cl::init("sgd"), llvm::cl::cat(compile)};
+  llvm::cl::list<std::string> no_decay{
+      "no-decay",
+      llvm::cl::ValueOptional,
+      llvm::cl::value_desc("GLOB"),
+      llvm::cl::CommaSeparated,
+      llvm::cl::cat(compile),
+      llvm::cl::desc(
+          "No weight decay for the parameters whose names match; without GLOB, for those of at most one\n"
+          "axis: biases, and the scales and shifts of normalizations")};
+  llvm::cl::list<std::string> lr_factor{
+      "lr-factor", llvm::cl::value_desc("GLOB=X"), llvm::cl::CommaSeparated, llvm::cl::cat(compile),
+      llvm::cl::desc("The parameters whose names match learn at X times the rate")};
   NumberFlag clip_norm{
       "clip-norm", llvm::cl::value_desc("X"), llvm::cl::cat(compile),
       llvm::cl::desc("Scale all gradients together down to this norm; they are kept until it is known")};

@@ -6,11 +6,26 @@
 #include "compiler/ops/op_table.h"
 #include "runtime/base/error.h"
 #include "runtime/codec/dynamic_map.h"
+#include "runtime/plan/optimizer.h"
 
 namespace act {
 namespace {
 
 constexpr char kNorm[] = "grad_norm";
+
+double FactorFor(Follows follows, const UpdateFactors& factors) {
+  switch (follows) {
+    case Follows::kNeither:
+      break;
+    case Follows::kRate:
+      return factors.lr;
+    case Follows::kDecay:
+      return factors.decay;
+    case Follows::kBoth:
+      return factors.lr * factors.decay;
+  }
+  return 1;
+}
 
 }  // namespace
 
@@ -72,7 +87,7 @@ llvm::Expected<ValueId> UpdateAppender::Accumulate(const std::string& parameter,
   const ValueId sum =
       builder_.Input(parameter + ".grad_sum", builder_.type(gradient), ValueKind::kGradientSum);
   std::vector<ValueId> operands = {sum, gradient};
-  ACT_CHECK_OK(AppendScalars(AccumulateRule(), operands));
+  ACT_CHECK_OK(AppendScalars(AccumulateRule(), {}, operands));
   ACT_CHECK_OK(builder_.Add(AccumulateRule().op, operands, {}, parameter + ".accumulate", 0).takeError());
   return sum;
 }
@@ -129,7 +144,7 @@ llvm::Error UpdateAppender::Update(ValueId parameter, ValueId gradient, ValueId 
   const std::string prefix = name + ".";
   for (const std::string& state : rule_->state)
     operands.push_back(builder_.Input(prefix + state, builder_.type(parameter), ValueKind::kOptimizer));
-  ACT_CHECK_OK(AppendScalars(*rule_, operands));
+  ACT_CHECK_OK(AppendScalars(*rule_, FactorsOf(parameter), operands));
   if (factor != kNoValue) operands.push_back(factor);
   Attributes attrs;
   attrs.Set("gradient", int64_t{1});
@@ -159,7 +174,7 @@ llvm::Error UpdateAppender::QuantizedUpdate(ValueId parameter, ValueId gradient,
   const std::string name = builder_.graph().value(parameter).name;
   builder_.SetPhase(Phase::kUpdate);
   std::vector<ValueId> operands = {gradient};
-  ACT_CHECK_OK(AppendScalars(*rule_, operands));
+  ACT_CHECK_OK(AppendScalars(*rule_, FactorsOf(parameter), operands));
   operands.push_back(factor != kNoValue ? factor : builder_.Scalar(1));
   operands.push_back(parameter);
   const Dims dims = builder_.type(parameter).dims;
@@ -193,7 +208,7 @@ llvm::Error UpdateAppender::LambStep(ValueId parameter, ValueId direction) {
   const std::string name = builder_.graph().value(parameter).name;
   ACT_TRY(const ValueId length, SumOfSquares(parameter, name + ".norm"));
   ACT_TRY(const ValueId step, SumOfSquares(direction, name + ".update.norm"));
-  ACT_TRY(const ValueId rate, Scalar("lr"));
+  ACT_TRY(const ValueId rate, Scalar("lr", FactorsOf(parameter)));
   return builder_.Add(LambStepRule().op, {parameter, direction, rate, length, step}, {}, name + ".step", 0)
       .takeError();
 }
@@ -212,10 +227,29 @@ llvm::Expected<ValueId> UpdateAppender::Scalar(const std::string& name) {
   return builder_.Add1("StepScalar", {}, std::move(attrs), name);
 }
 
+UpdateFactors UpdateAppender::FactorsOf(ValueId parameter) const {
+  const auto it = options_.factors.find(builder_.graph().value(parameter).name);
+  return it == options_.factors.end() ? UpdateFactors{} : it->second;
+}
+
+// A factor that a step multiplies by costs a rounding more. Weight decay that is left out costs nothing.
+llvm::Expected<ValueId> UpdateAppender::Scalar(const std::string& name, const UpdateFactors& factors) {
+  const NamedStepScalar* scalar = FindNamedStepScalar(name);
+  const NamedStepScalar* scaled =
+      scalar && scalar->complement ? FindNamedStepScalar(scalar->complement) : scalar;
+  const double factor = scaled ? FactorFor(scaled->follows, factors) : 1;
+  if (factor == 1) return Scalar(name);
+  if (factor == 0) return builder_.Scalar(scaled == scalar ? 0 : 1);
+  ACT_TRY(ValueId value, Scalar(scaled->name));
+  ACT_TRY(value, builder_.Add1("Mul", {value, builder_.Scalar(static_cast<float>(factor))}, {}, name));
+  return scaled == scalar ? value : builder_.Add1("Sub", {builder_.Scalar(1), value}, {}, name);
+}
+
 // Makes one node each time. A later pass merges equal ones.
-llvm::Error UpdateAppender::AppendScalars(const UpdateRule& rule, std::vector<ValueId>& operands) {
+llvm::Error UpdateAppender::AppendScalars(const UpdateRule& rule, const UpdateFactors& factors,
+                                          std::vector<ValueId>& operands) {
   for (const std::string& name : rule.scalars) {
-    ACT_TRY(const ValueId scalar, Scalar(name));
+    ACT_TRY(const ValueId scalar, Scalar(name, factors));
     operands.push_back(scalar);
   }
   return llvm::Error::success();

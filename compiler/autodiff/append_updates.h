@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/autodiff/parameter_rules.h"
 #include "compiler/ops/graph_builder.h"
 #include "compiler/ops/update.h"
 
@@ -27,6 +28,7 @@ struct UpdateOptions {
   bool quantize_tables = false;  // 8 bits for tables that a Gather reads, too; else these have bfloat16
   // The gradient of a table that a Gather reads need not exist whole (passes/loops/update_rows.cc).
   bool by_rows = true;
+  std::map<std::string, UpdateFactors> factors = {};  // by the names of parameters; 1 for all others
 };
 
 class UpdateAppender {
@@ -51,8 +53,12 @@ class UpdateAppender {
   llvm::Error QuantizedUpdate(ValueId parameter, ValueId gradient, ValueId factor, StateFormat format);
   llvm::Error LambStep(ValueId parameter, ValueId direction);
   llvm::Expected<ValueId> SumOfSquares(ValueId x, const std::string& name);
+  UpdateFactors FactorsOf(ValueId parameter) const;
   llvm::Expected<ValueId> Scalar(const std::string& name);
-  llvm::Error AppendScalars(const UpdateRule& rule, std::vector<ValueId>& operands);
+  // The step's number for parameters with these factors.
+  llvm::Expected<ValueId> Scalar(const std::string& name, const UpdateFactors& factors);
+  llvm::Error AppendScalars(const UpdateRule& rule, const UpdateFactors& factors,
+                            std::vector<ValueId>& operands);
 
   GraphBuilder& builder_;
   const UpdateOptions options_;

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "compiler/ir/uses.h"
@@ -96,7 +97,9 @@ Plan WithStep(const Plan& plan, UnfinishedStep& finished) {
 
 }  // namespace
 
-llvm::Error CheckUpdates(const std::string& optimizer, double clip_norm, int64_t accumulate) {
+llvm::Error CheckUpdates(const CompileOptions& options) {
+  const auto& [optimizer, clip_norm, accumulate] =
+      std::tie(options.optimizer, options.clip_norm, options.accumulate);
   if (optimizer != "none" && !FindOptimizer(optimizer))
     return MakeError("--optimizer", "no such optimizer: '" + optimizer + "'",
                      "it is one of " + OptimizerNames() + ", or none");
@@ -107,6 +110,8 @@ llvm::Error CheckUpdates(const std::string& optimizer, double clip_norm, int64_t
   if (optimizer == "none" && (clip_norm > 0 || accumulate > 1))
     return MakeError(clip_norm > 0 ? "--clip-norm" : "--accumulate",
                      "needs an optimizer: without one gradients are outputs");
+  if (optimizer == "none" && !options.rules.empty())
+    return MakeError(options.rules.front().flag, "needs an optimizer: without one gradients are outputs");
   return llvm::Error::success();
 }
 
@@ -119,7 +124,7 @@ llvm::Error CheckState(const std::string& optimizer, StateFormat state) {
 
 llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options, std::vector<PassTime>* times,
                              std::optional<double>* variance, RerunCandidate* reruns) {
-  ACT_CHECK_OK(CheckUpdates(options.optimizer, options.clip_norm, options.accumulate));
+  ACT_CHECK_OK(CheckUpdates(options));
   ACT_CHECK_OK(CheckState(options.optimizer, options.state));
   Plan plan;
   plan.model_name = model.model_name;
@@ -139,6 +144,7 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options, 
   context.own_backward = model.own_backward;
   context.updates = {options.optimizer, options.clip_norm,       options.accumulate,    options.grad_norm,
                      options.state,     options.quantize_tables, options.update_by_rows};
+  ACT_TRY(context.updates.factors, FactorsOfParameters(options.rules, model.graph, model.trainable));
   ACT_TRY(context.policy, MakePolicy(options.level, options.bits, options.group_size, options.exact_part));
   context.compute = options.compute;
   context.workspace_limit = options.workspace_limit;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/autodiff/parameter_rules.h"
 #include "compiler/ir/imported_model.h"
 #include "compiler/ops/update.h"
 #include "include/act/codec_plugin.h"
@@ -22,6 +23,7 @@ struct CompileOptions {
   std::string level = "L0";
   std::string optimizer = "sgd";              // one of runtime/plan/optimizer.h, or none
   std::map<std::string, double> hyper;        // by flag: its hyperparameters that are not the defaults
+  std::vector<ParameterRule> rules;           // --no-decay, --lr-factor
   double clip_norm = 0;                       // bound of the norm of all gradients together; 0: no bound
   StateFormat state = StateFormat::kFloat32;  // --optimizer-state
   bool quantize_tables = false;               // 8 bits for embedding tables, too
@@ -59,7 +61,7 @@ struct PassTime {
 };
 
 // Fails if these options are wrong. The error names the flag.
-llvm::Error CheckUpdates(const std::string& optimizer, double clip_norm, int64_t accumulate);
+llvm::Error CheckUpdates(const CompileOptions& options);
 llvm::Error CheckState(const std::string& optimizer, StateFormat state);
 
 // An error names the pass whose result a verifier refuses, the node that cannot be differentiated,

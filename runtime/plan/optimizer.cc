@@ -28,29 +28,36 @@ double OnnxAdamRate(const UpdateState& s) {
 }
 
 constexpr NamedStepScalar kStepScalars[] = {
-    {"lr", [](const UpdateState& s) { return s.hyper.lr; }},
+    {"lr", [](const UpdateState& s) { return s.hyper.lr; }, Follows::kRate},
     {"momentum", [](const UpdateState& s) { return s.hyper.momentum; }},
-    {"weight_decay", [](const UpdateState& s) { return s.hyper.weight_decay; }},
+    {"weight_decay", [](const UpdateState& s) { return s.hyper.weight_decay; }, Follows::kDecay},
     {"eps", [](const UpdateState& s) { return s.hyper.eps; }},
     {"beta2", [](const UpdateState& s) { return s.hyper.beta2; }},
     {"one_minus_beta1", [](const UpdateState& s) { return 1 - s.hyper.beta1; }},
     {"one_minus_beta2", [](const UpdateState& s) { return 1 - s.hyper.beta2; }},
     {"inverse_bias1", [](const UpdateState& s) { return 1 / BiasCorrection(s.hyper.beta1, s); }},
-    {"lr_over_bias1", [](const UpdateState& s) { return s.hyper.lr / BiasCorrection(s.hyper.beta1, s); }},
+    {"lr_over_bias1", [](const UpdateState& s) { return s.hyper.lr / BiasCorrection(s.hyper.beta1, s); },
+     Follows::kRate},
     // Adam with eps added to the uncorrected root. This scalar applies both corrections.
     {"corrected_lr",
      [](const UpdateState& s) {
        return s.hyper.lr * std::sqrt(BiasCorrection(s.hyper.beta2, s)) / BiasCorrection(s.hyper.beta1, s);
-     }},
+     },
+     Follows::kRate},
     {"rsqrt_bias2", [](const UpdateState& s) { return 1 / std::sqrt(BiasCorrection(s.hyper.beta2, s)); }},
-    // Decoupled weight decay: the factor by which the parameter shrinks.
-    {"decay", [](const UpdateState& s) { return 1 - s.hyper.lr * s.hyper.weight_decay; }},
+    // Decoupled weight decay: the part by which the parameter shrinks, and what is left of it.
+    {"shrinkage", [](const UpdateState& s) { return s.hyper.lr * s.hyper.weight_decay; }, Follows::kBoth},
+    {"decay", [](const UpdateState& s) { return 1 - s.hyper.lr * s.hyper.weight_decay; }, Follows::kNeither,
+     "shrinkage"},
     // The weights of the velocity and of the gradient in SGD's step.
     {"velocity_part", [](const UpdateState& s) { return s.hyper.nesterov != 0 ? s.hyper.momentum : 1; }},
     {"gradient_part", [](const UpdateState& s) { return s.hyper.nesterov; }},
-    {"decayed_lr", [](const UpdateState& s) { return s.hyper.lr / (1 + Count(s) * s.hyper.lr_decay); }},
-    {"onnx_adam_lr", OnnxAdamRate},
-    {"post_decay", [](const UpdateState& s) { return 1 - s.hyper.post_decay; }},
+    {"decayed_lr", [](const UpdateState& s) { return s.hyper.lr / (1 + Count(s) * s.hyper.lr_decay); },
+     Follows::kRate},
+    {"onnx_adam_lr", OnnxAdamRate, Follows::kRate},
+    {"post_shrinkage", [](const UpdateState& s) { return s.hyper.post_decay; }, Follows::kDecay},
+    {"post_decay", [](const UpdateState& s) { return 1 - s.hyper.post_decay; }, Follows::kNeither,
+     "post_shrinkage"},
     {"gradient_weight", [](const UpdateState& s) { return Count(s) > 0 ? s.hyper.gradient_weight : 1; }},
     {"keep_sum", [](const UpdateState& s) { return s.keep_sum; }},
     {"sum_weight", [](const UpdateState& s) { return s.sum_weight; }},
@@ -157,10 +164,15 @@ llvm::Error CheckHyperparameters(const std::string& optimizer, const std::map<st
 
 std::span<const NamedStepScalar> AllStepScalars() { return kStepScalars; }
 
-StepScalar FindStepScalar(const std::string& name) {
+const NamedStepScalar* FindNamedStepScalar(const std::string& name) {
   for (const NamedStepScalar& scalar : kStepScalars)
-    if (name == scalar.name) return scalar.compute;
+    if (name == scalar.name) return &scalar;
   return nullptr;
+}
+
+StepScalar FindStepScalar(const std::string& name) {
+  const NamedStepScalar* scalar = FindNamedStepScalar(name);
+  return scalar ? scalar->compute : nullptr;
 }
 
 }  // namespace act

@@ -69,11 +69,18 @@ struct UpdateState {
 // beta1^t). Null if there is none of that name.
 using StepScalar = double (*)(const UpdateState&);
 StepScalar FindStepScalar(const std::string& name);
+// Which of the learning rate and the weight decay a scalar is proportional to.
+enum class Follows : uint8_t { kNeither, kRate, kDecay, kBoth };
 // All of them. A device gets their values in this order.
 struct NamedStepScalar {
   const char* name;
   StepScalar compute;
+  Follows follows = Follows::kNeither;
+  // Not null: it is 1 minus this scalar, and follows them as that one does.
+  const char* complement = nullptr;
 };
 std::span<const NamedStepScalar> AllStepScalars();
+// Null if there is none of that name.
+const NamedStepScalar* FindNamedStepScalar(const std::string& name);
 
 }  // namespace act

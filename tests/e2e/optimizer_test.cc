@@ -45,6 +45,14 @@ const std::vector<Case> kCases = {
      {"--lr=0.01", "--beta1=0.8", "--beta2=0.95", "--weight-decay=0.1"},
      2},
     {"sgd_clipped", {"--optimizer=sgd", "--clip-norm=0.5"}, {"--lr=0.05", "--weight-decay=0.01"}, 1},
+    {"adamw_groups",
+     {"--optimizer=adamw", "--no-decay", "--no-decay=w3", "--lr-factor=w1=0.1,*2=3"},
+     {"--lr=0.01", "--eps=1e-4", "--weight-decay=0.1"},
+     2},
+    {"lamb_groups",
+     {"--optimizer=lamb", "--no-decay=*1", "--lr-factor=*=0.5"},
+     {"--lr=0.02", "--beta2=0.99", "--weight-decay=0.1"},
+     2},
 };
 
 Args Joined(Args args, const Args& more) {
@@ -260,6 +268,21 @@ TEST_F(Optimizers, RefuseFlagsTheyDoNotTake) {
   ExpectWrongUsage(Joined(compile, {"--accumulate=0"}), {"--accumulate"});
   ExpectWrongUsage(Joined(compile, {"--optimizer=none", "--clip-norm=1"}),
                    {"--clip-norm", "needs an optimizer"});
+  ExpectWrongUsage(Joined(compile, {"--optimizer=none", "--no-decay"}), {"--no-decay", "needs an optimizer"});
+  for (const std::string rule : {"w1", "w1=0", "w1=-1", "w1=nan", "=2", "w1=2x"})
+    ExpectWrongUsage(Joined(compile, {"--lr-factor=" + rule}), {"--lr-factor=" + rule, "GLOB=X"});
+}
+
+TEST_F(Optimizers, TellWhichParametersDifferAndRefuseNamesOfNone) {
+  const Args compile = {ToolPath("actc"), Data("model.onnx")};
+  const std::string out = ExpectDone(Joined(compile, {"--no-decay", "--lr-factor=w?=0.1"}));
+  EXPECT_NE(out.find("updates: 3 of 5 parameters with 0.1 times the learning rate; "
+                     "2 of 5 parameters without weight decay\n"),
+            std::string::npos)
+      << out;
+  ExpectRefused(Joined(compile, {"--no-decay=fc*"}), {"--no-decay=fc*", "no parameter"});
+  ExpectRefused(Joined(compile, {"--lr-factor=w1=2", "--freeze=w1"}), {"--lr-factor=w1=2", "no parameter"});
+  ExpectRefused(Joined(compile, {"--no-decay=w["}), {"--no-decay=w["});
 }
 
 // The state of another optimizer would cause wrong bias corrections without notice.

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper
 from safetensors.numpy import save_file
 
 SAMPLES, STEPS = 8, 5
+W1, B1, W2, W3, SCALE = range(5)
 SHAPES = {"w1": (6, 8), "b1": (8,), "w2": (8, 8), "w3": (8, 3), "scale": ()}
 
 # tests/e2e/optimizer_test.cc gives the tools the same numbers.
@@ -27,6 +28,12 @@ CASES = {
     "lamb": lambda p: Lamb(p, 0.02, betas=(0.9, 0.99), eps=1e-6, weight_decay=0.1),
     "adam_clipped": lambda p: torch.optim.Adam(p, 0.01, betas=(0.8, 0.95), eps=1e-8, weight_decay=0.1),
     "sgd_clipped": lambda p: torch.optim.SGD(p, 0.05, momentum=0.9, weight_decay=0.01),
+    "adamw_groups": lambda p: torch.optim.AdamW(
+        [{"params": [p[B1], p[SCALE], p[W3]], "weight_decay": 0}, {"params": [p[W1]], "lr": 0.001},
+         {"params": [p[W2]], "lr": 0.03}], 0.01, betas=(0.9, 0.999), eps=1e-4, weight_decay=0.1),
+    "lamb_groups": lambda p: Lamb(
+        [{"params": [p[W1], p[B1]], "weight_decay": 0}, {"params": [p[W2], p[W3], p[SCALE]]}],
+        0.01, betas=(0.9, 0.99), eps=1e-6, weight_decay=0.1),
 }
 CLIP_NORM = {"adam_clipped": 0.5, "sgd_clipped": 0.5}
 
