@@ -31,6 +31,7 @@ llvm::Error JoinSlices(Graph& graph, PassContext& context);
 llvm::Error NarrowValues(Graph& graph, PassContext& context);
 // These decide what is stored.
 llvm::Error KeepExactly(Graph& graph, PassContext& context);
+llvm::Error MarkLosses(Graph& graph, PassContext& context);
 llvm::Error PlaceDerived(Graph& graph, PassContext& context);
 llvm::Error RebuildSaved(Graph& graph, PassContext& context);
 llvm::Error ShareCodes(Graph& graph, PassContext& context);
@@ -156,6 +157,10 @@ inline constexpr PassEntry kPasses[] = {
      "makes one Concat of gradients of slices that together are the whole, which are else filled with zeros "
      "and "
      "added; runs after add-gradients, which adds gradients one by one"},
+    {"mark-losses", Training(MarkLosses), kTraining, kOnce, [](Context c) { return c.policy.Lossy(); },
+     "marks what belongs to the loss, and what quotients, roots or logarithms read; runs before "
+     "place-derived, which "
+     "asks what is coded"},
     {"keep-exactly", Training(KeepExactly), kTraining, kOnce,
      [](Context c) { return c.policy.exact_part > 0; },
      "--exact: marks what the forward pass makes last; runs before place-derived, which asks what is coded"},

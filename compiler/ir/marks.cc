@@ -9,6 +9,9 @@ void ValueMarks::Merge(const ValueMarks& replaced) {
   edges.insert(edges.end(), replaced.edges.begin(), replaced.edges.end());
   statistic |= replaced.statistic;
   kept_exactly |= replaced.kept_exactly;
+  of_loss |= replaced.of_loss;
+  of_steep_loss |= replaced.of_steep_loss;
+  near_steep |= replaced.near_steep;
   anchor |= replaced.anchor;
   kept_finely |= replaced.kept_finely;
   rebuilt_from |= replaced.rebuilt_from;

@@ -20,6 +20,10 @@ struct ValueMarks {
   // Kept exactly, as are values that operators read as Need::kStatistics.
   bool statistic = false;
   bool kept_exactly = false;   // by Policy::exact_part (keep-exactly)
+  // By mark-losses:
+  bool of_loss = false;        // no product follows from it
+  bool of_steep_loss = false;  // nor from it, and a steep function follows, or has made it
+  bool near_steep = false;     // a steep function follows by elementwise operators alone
   bool anchor = false;         // re-runs start from it: it is stored even if it could be computed
   bool kept_finely = false;    // of a segment that could be re-run, and is not (PassContext::rerun_segments)
   bool rebuilt_from = false;   // stored, and the backward pass computes other values from it

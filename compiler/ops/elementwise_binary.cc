@@ -56,12 +56,17 @@ void MulGrad(GradContext& g) {
     if (g.Wants(i)) g.SetGrad(i, g.Emit("Mul", {g.dout(), g.Save(g.in(1 - i))}));
 }
 
+// da = dy / b, db = -da y. Both are linear in what may be stored in a code, and a divisor that is smaller than the
+// quotient, as the sum of a row, takes little room. Where the dividend is the smaller one, db = -da / b a.
 void DivGrad(GradContext& g) {
-  if (g.Wants(0)) g.SetGrad(0, g.Emit("Mul", {g.dout(), g.Derive("Reciprocal", {g.Save(g.in(1))})}));
-  if (g.Wants(1)) {
-    const ValueId slope = g.Derive("DivDerivative", {g.Save(g.in(0)), g.Save(g.in(1))});
-    g.SetGrad(1, g.Emit("Mul", {g.dout(), slope}));
-  }
+  const ValueId inverse = g.Derive("Reciprocal", {g.Save(g.in(1))});
+  const ValueId da = g.Emit("Mul", {g.dout(), inverse});
+  if (g.Wants(0)) g.SetGrad(0, da);
+  if (!g.Wants(1)) return;
+  const bool repeats = g.type(g.in(0)).dims != g.type(g.out()).dims;
+  const ValueId db = repeats ? g.Emit("Mul", {g.Emit("Mul", {da, inverse}), g.Save(g.in(0))})
+                             : g.Emit("Mul", {da, g.Save(g.out())});
+  g.SetGrad(1, g.Emit("Neg", {db}));
 }
 
 void PowGrad(GradContext& g) {
@@ -133,26 +138,24 @@ void AddBinaryOps(std::vector<OpDef>& ops) {
   add({.name = "Div",
        .grad = DivGrad,
        .expr = [](B& b, const Node&, const Regs& r) { return b.Div(r[0], r[1]); },
+       .steep_operand = 1,
        .onnx = SameInOnnx});
-  add({.name = "DivDerivative",  // -a / b^2
-       .expr = [](B& b, const Node&, const Regs& r) { return b.Neg(b.Div(r[0], b.Mul(r[1], r[1]))); },
-       .values = Values::kSlope,
-       .nonlinear = true});
   add({.name = "Pow",
        .grad = PowGrad,
        .expr = [](B& b, const Node&, const Regs& r) { return b.Op(Opcode::kPow, r[0], r[1]); },
+       .steep_operand = 0,
        .onnx = SameInOnnx});
   add({.name = "PowDerivative",  // b a^(b - 1)
        .expr = [](B& b, const Node&,
                   const Regs& r) { return b.Mul(r[1], b.Op(Opcode::kPow, r[0], b.Sub(r[1], b.Const(1)))); },
-       .values = Values::kSlope,
+       .values = Values::kUnbounded,
        .nonlinear = true});
   add({.name = "PowExponentDerivative",  // a^b ln a
        .expr =
            [](B& b, const Node&, const Regs& r) {
              return b.Mul(b.Op(Opcode::kPow, r[0], r[1]), b.Unary(Opcode::kLog, r[0]));
            },
-       .values = Values::kSlope,
+       .values = Values::kUnbounded,
        .nonlinear = true});
   add({.name = "Max",
        .grad = WinnerGrad,

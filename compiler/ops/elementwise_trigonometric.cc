@@ -72,16 +72,10 @@ Reg Cosh(B& b, const Attributes&, Reg x) {
 }
 
 constexpr UnaryOp kOps[] = {
-    {"Sin",
-     [](B& b, const Attributes&, Reg x) { return b.Unary(Opcode::kSin, x); },
-     Of::kX,
-     [](B& b, const Attributes&, Reg x) { return b.Unary(Opcode::kCos, x); },
-     {.smooth = true}},
-    {"Cos",
-     [](B& b, const Attributes&, Reg x) { return b.Unary(Opcode::kCos, x); },
-     Of::kX,
-     [](B& b, const Attributes&, Reg x) { return b.Neg(b.Unary(Opcode::kSin, x)); },
-     {.smooth = true}},
+    {"Sin", [](B& b, const Attributes&, Reg x) { return b.Unary(Opcode::kSin, x); }, Of::kX,
+     [](B& b, const Attributes&, Reg x) { return b.Unary(Opcode::kCos, x); }},
+    {"Cos", [](B& b, const Attributes&, Reg x) { return b.Unary(Opcode::kCos, x); }, Of::kX,
+     [](B& b, const Attributes&, Reg x) { return b.Neg(b.Unary(Opcode::kSin, x)); }},
     {"Tan",
      [](B& b, const Attributes&, Reg x) { return b.Div(b.Unary(Opcode::kSin, x), b.Unary(Opcode::kCos, x)); },
      Of::kY, [](B& b, const Attributes&, Reg y) { return b.Fma(y, y, b.Const(1)); }},
@@ -89,12 +83,16 @@ constexpr UnaryOp kOps[] = {
      [](B& b, const Attributes&, Reg x) {
        return b.Mul(b.Const(2), Atan(b, b.Div(x, b.Add(b.Const(1), Leg(b, x)))));
      },
-     Of::kX, [](B& b, const Attributes&, Reg x) { return Inverse(b, Leg(b, x)); }},
+     Of::kX,
+     [](B& b, const Attributes&, Reg x) { return Inverse(b, Leg(b, x)); },
+     {.slopes = Values::kUnbounded}},
     {"Acos",
      [](B& b, const Attributes&, Reg x) {
        return b.Mul(b.Const(2), Atan(b, Sqrt(b, b.Div(b.Sub(b.Const(1), x), b.Add(b.Const(1), x)))));
      },
-     Of::kX, [](B& b, const Attributes&, Reg x) { return b.Neg(Inverse(b, Leg(b, x))); }},
+     Of::kX,
+     [](B& b, const Attributes&, Reg x) { return b.Neg(Inverse(b, Leg(b, x))); },
+     {.slopes = Values::kUnbounded}},
     {"Atan", [](B& b, const Attributes&, Reg x) { return Atan(b, x); }, Of::kX,
      [](B& b, const Attributes&, Reg x) { return Inverse(b, b.Fma(x, x, b.Const(1))); }},
     {"Sinh", Sinh, Of::kX, Cosh},

@@ -250,7 +250,7 @@ constexpr UnaryOp kUnaryOps[] = {
        const Reg high = b.Select(b.Greater(x, b.Const(3)), b.Const(1), line);
        return b.Select(b.Greater(b.Const(-3), x), b.Const(0), high);
      },
-     {.values = Values::kRectified}},
+     {.smooth = true, .values = Values::kRectified}},
     {"Silu",
      [](B& b, const Attributes&, Reg x) { return b.Mul(x, b.Unary(Opcode::kSigmoid, x)); },
      Of::kX,
@@ -314,6 +314,7 @@ void AddUnaryOps(std::vector<OpDef>& ops) {
                    .rectifies = traits.rectifies,
                    .values = traits.values,
                    .nonlinear = traits.nonlinear,
+                   .steep_operand = traits.slopes == Values::kUnbounded ? 0 : -1,
                    .smooth = traits.smooth,
                    .arithmetic = traits.arithmetic,
                    .onnx = traits.in_onnx ? SameInOnnx : nullptr});

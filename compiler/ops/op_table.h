@@ -78,6 +78,8 @@ struct OpDef {
   // Not affine in the operand. If a derived node with this trait reads a decoded value, its result
   // is biased.
   bool nonlinear = false;
+  // The operand by which its derivative is larger than any bound somewhere (1 / x, roots, logarithms). -1: none
+  int steep_operand = -1;
   // An activation function or its derivative, with a continuous derivative of about 1. A small
   // error of the operand gives a small average error of the result.
   bool smooth = false;

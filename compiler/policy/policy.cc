@@ -122,7 +122,7 @@ Codec Policy::CodecOf(const EdgeFacts& facts) const {
     llvm::consumeError(codec.takeError());
   }
   // A product with a zero that is decoded as one is 0, however large the other operand is.
-  if (facts.often_zero && rules == StorageRules{})
+  if (facts.often_zero && IsLevel())
     return Codec::Zero(std::max(b, 2), GroupOf(facts)).With(Metadata::kSingle);
   return Codec::Uniform(b, GroupOf(facts), rules.rounding);
 }
@@ -260,7 +260,9 @@ constexpr Form kForms[] = {
      nullptr, "less than one group of elements a sample: too little to gain"},
     {[](P, F f) { return f.kept_exactly; }, nullptr,
      "made in the part of the forward pass that --exact keeps"},
-    {[](P p, F f) { return f.unbounded && p.rules == StorageRules{}; }, InBFloat16},
+    {[](P p, F f) { return f.of_steep_loss && p.IsLevel(); }, nullptr,
+     "the loss has quotients, roots or logarithms, which may enlarge an error by any factor: kept exactly"},
+    {[](P p, F f) { return f.unbounded && p.IsLevel(); }, InBFloat16},
     {[](P, F) { return true; }, InLevels},
 };
 

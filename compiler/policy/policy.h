@@ -29,6 +29,7 @@ struct EdgeFacts {
   int64_t part = 0;
   bool read_exactly = false;    // an error in it would bias the gradient, or it holds infinities
   bool kept_exactly = false;    // it is of Policy::exact_part
+  bool of_steep_loss = false;   // of a loss that may enlarge its error by any factor
   bool activation = false;      // made by a node each step (not a parameter, input or statistic)
   bool sign_is_read = false;    // a ReLU's gradient reads its sign, which must be exact
   bool for_statistics = false;  // normalized, and read only by the normalization's own gradient
@@ -116,6 +117,8 @@ struct Policy {
   const act_codec* plugin = nullptr;  // codes plain numbers in place of the level's own codec
 
   bool Lossy() const { return bits > 0; }
+  // Not a preset of another system, which stores values by rules of its own.
+  bool IsLevel() const { return rules == StorageRules{}; }
   // Are products re-run in the backward pass?
   bool Reruns() const { return rerun_spacing > 0; }
   // Is there a bound on the bytes of codes? Then every form may be chosen.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/loss_part.h"
 #include "compiler/ops/op_table.h"
 #include "runtime/plan/runtime_op.h"
 
@@ -25,21 +26,6 @@ std::vector<ValueId> Sources(const Graph& graph, const Node& node) {
     if (elementwise ? full : moved) sources.push_back(v);
   }
   return sources;
-}
-
-// Which values a product depends on. The others, after the last product, belong to the loss.
-ValueMap<bool> LeadToProducts(const Graph& graph) {
-  ValueMap<bool> leads(graph);
-  for (size_t i = graph.nodes.size(); i-- > 0;) {
-    const Node& node = graph.nodes[i];
-    if (node.phase != Phase::kForward) continue;
-    const bool any =
-        OpOf(node).product != Product::kNone ||
-        std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return leads[v]; });
-    for (const ValueId v : node.inputs)
-      if (any && v != kNoValue) leads[v] = true;
-  }
-  return leads;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 //   LogSigmoid ln(sigmoid(x)), which overflows where sigmoid(x) is 0
 //   Softplus   ln(1 + e^x), and with the linear branch for large x that exporters put around it
 //   Mish       x tanh(softplus(x))
+//   Softmax    e^x / sum(e^x), over the last axis
 // A product is read as a polynomial of x and of the function inside (its gate), so the order and
 // place of constants do not matter. A function that is only nearly one of these stays as it is.
 #include <algorithm>
@@ -42,6 +43,7 @@ class Recognizer {
     for (Node& node : graph_.nodes) {
       if (node.outputs.size() != 1) continue;
       if (node.op == "Div" || node.op == "Reciprocal") Sigmoid(node);
+      if (node.op == "Div") Softmax(node);
       if (node.op == "Log" || node.op == "Where") Softplus(node);
       if (node.op == "Erf" || node.op == "Tanh" || node.op == "Sigmoid" || node.op == "Clip" ||
           node.op == "HardSigmoid")
@@ -73,6 +75,16 @@ class Recognizer {
     const Node* neg = negative == kNoValue ? nullptr : pattern_.Maker(negative, "Neg");
     if (neg && pattern_.DimsOf(neg->inputs[0]) == pattern_.DimsOf(node.outputs[0]))
       Become(node, "Sigmoid", neg->inputs[0]);
+  }
+
+  // The gradient of a quotient of these would be a small difference of large numbers.
+  void Softmax(Node& node) {
+    const Node *exp = pattern_.Maker(node.inputs[0], "Exp"),
+               *sum = pattern_.Maker(node.inputs[1], "ReduceSum");
+    if (!exp || !sum || sum->inputs[0] != node.inputs[0]) return;
+    const auto rank = static_cast<int64_t>(pattern_.DimsOf(node.outputs[0]).size());
+    if (sum->attrs.Ints("axes") == std::vector<int64_t>{rank - 1} && sum->attrs.Int("keepdims", 1) != 0)
+      Become(node, "Softmax", exp->inputs[0]);
   }
 
   // Log(1 + Exp(x)); Where(x > t, x, Softplus(x))

@@ -5,6 +5,7 @@
 // distributes levels by measurement.
 #include <algorithm>
 
+#include "compiler/ir/loss_part.h"
 #include "compiler/ir/value_map.h"
 #include "compiler/ops/codec_ops.h"
 #include "compiler/ops/op_table.h"
@@ -22,12 +23,12 @@ namespace {
 // the step's.
 constexpr int64_t kLargeElements = 1 << 14;
 
-// If vectors take less than this part of all bytes, each keeps at least the level's own bits. That
+// If what heads read takes less than this part of all bytes, it keeps at least the level's own bits. That
 // costs next to nothing. How large the head's part of the gradient is depends on its weights: a
 // head that begins at 0, as many do, has all of it.
-constexpr double kVectorsPart = 1. / 8;
+constexpr double kHeadsPart = 1. / 8;
 
-// True if there is one position a sample: after a pooling, in a class token, in a gate.
+// True if there is one position a sample: after a pooling, in a class token, in a gate. Heads often read one.
 bool IsVector(const Dims& dims) {
   for (size_t i = 1; i + 1 < dims.size(); ++i)
     if (dims[i] != Dim(1)) return false;
@@ -37,12 +38,13 @@ bool IsVector(const Dims& dims) {
 class Mixer {
  public:
   Mixer(Graph& graph, PassContext& context)
-      : graph_(graph), context_(context), expected_(graph, Batch()), coders_(graph) {
+      : graph_(graph), context_(context), expected_(graph, Batch()), coders_(graph), of_head_(graph) {
     for (Node& node : graph.nodes) {
       const Coding coding = OpOf(node).coding;
       if (coding == Coding::kEncode) coders_[node.outputs[0]].push_back(&node);
       if (coding == Coding::kDecode) coders_[node.inputs[0]].push_back(&node);
     }
+    FindHeads();
   }
 
   llvm::Error Run() {
@@ -58,7 +60,7 @@ class Mixer {
       edges.back().freedom = FreedomOf(expected.dims);
       saved.push_back(&edge);
     }
-    KeepVectors(edges);
+    KeepWhatHeadsRead(edges, saved);
     if (!context_.policy.HasBudget()) KeepOthers(edges);
     ACT_TRY(const std::vector<Codec> codecs, Allocate(edges, saved));
     for (size_t e = 0; e < edges.size(); ++e) Set(*saved[e], codecs[e], edges[e].dims);
@@ -78,16 +80,30 @@ class Mixer {
     return large && !context_.policy.HasBudget() ? Freedom::kPlanes : Freedom::kForms;
   }
 
-  void KeepVectors(std::vector<CodedEdge>& edges) const {
-    double bytes = 0, vectors = 0;
+  // Marks the codes of what the last products read.
+  void FindHeads() {
+    const ValueMap<bool> leads = LeadToProducts(graph_);
+    ValueMap<bool> read(graph_);
+    for (const Node& node : graph_.nodes)
+      if (node.phase == Phase::kForward && OpOf(node).product != Product::kNone && !leads[node.outputs[0]])
+        for (const ValueId v : node.inputs)
+          if (v != kNoValue) read[v] = true;
+    for (const Node& node : graph_.nodes)
+      if (OpOf(node).coding == Coding::kEncode) of_head_[node.outputs[0]] = read[node.inputs[0]];
+  }
+
+  void KeepWhatHeadsRead(std::vector<CodedEdge>& edges, const std::vector<SavedEdge*>& saved) const {
+    double bytes = 0, heads = 0;
+    std::vector<CodedEdge*> kept;
     for (size_t e = 0; e < edges.size(); ++e) {
       const auto of_edge = static_cast<double>(PackedBytes(edges[e].codec, edges[e].dims, Batch()));
       bytes += of_edge;
-      if (IsVector(edges[e].dims)) vectors += of_edge;
+      if (!IsVector(edges[e].dims) && !of_head_[saved[e]->stored]) continue;
+      heads += of_edge;
+      kept.push_back(&edges[e]);
     }
-    if (vectors > kVectorsPart * bytes) return;
-    for (CodedEdge& edge : edges)
-      if (IsVector(edge.dims)) edge.least_bits = std::max(edge.least_bits, edge.codec.bits);
+    if (heads > kHeadsPart * bytes) return;
+    for (CodedEdge* edge : kept) edge->least_bits = std::max(edge->least_bits, edge->codec.bits);
   }
 
   // The prior knows how large normalized numbers are, and little of others (what a gate leaves of a branch, rows over
@@ -153,6 +169,7 @@ class Mixer {
   PassContext& context_;
   ExpectedVariance expected_;
   ValueMap<std::vector<Node*>> coders_;  // the nodes that make or read a code
+  ValueMap<bool> of_head_;               // codes of what the last products read
 };
 
 }  // namespace

@@ -218,12 +218,18 @@ void Recipes::PromoteOperand(const Node& node) {
 // Whether computing v again saves the bytes that storing it takes.
 bool Recipes::MayBeRebuilt(ValueId v, const Recipe& recipe) const {
   if (recipe.reads > kMostReads || recipe.repeated > kMostRepeated || recipe.depth > kMostDepth) return false;
+  const EdgeFacts facts = saved_.FactsOf(v);
+  // A loss needs finer numbers than what it follows from.
+  const auto of_loss = [this](ValueId from) { return saved_.FactsOf(from).of_loss; };
+  if (facts.of_loss && !IsLoss(MakerOf(v), v) &&
+      !std::all_of(recipe.from.begin(), recipe.from.end(), of_loss))
+    return false;
   if (saved_.CodesLossily(v)) return true;
   // If the policy re-runs, values that would be kept exactly are recomputed too: exactly from
   // parameters and inputs (a table of biases), or for readers that can use a fine code.
-  const EdgeFacts facts = saved_.FactsOf(v);
-  if (!context_.policy.Reruns() || facts.kept_exactly || facts.type.dtype != DType::kFloat32 ||
-      facts.exact_bits || facts.index_bits > 0 || Elements(v) < kLeastElements)
+  if (!context_.policy.Reruns() || facts.kept_exactly || facts.of_steep_loss || facts.unbounded ||
+      facts.type.dtype != DType::kFloat32 || facts.exact_bits || facts.index_bits > 0 ||
+      Elements(v) < kLeastElements)
     return false;
   return recipe.from.empty() || (OfSamples(facts) && !facts.statistic && !facts.read_exactly);
 }

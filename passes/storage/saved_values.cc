@@ -183,6 +183,7 @@ EdgeFacts SavedValues::FactsOf(ValueId v) const {
   facts.low_frequency = marks.low_frequency;
   facts.statistic = IsStatistic(v);
   facts.kept_exactly = marks.kept_exactly;
+  facts.of_steep_loss = marks.of_steep_loss && !op.loss;
   facts.sign_is_read = BackwardReadsAs(v, Need::kSign);
   const bool normalized = op.norm.role == Normalization::Role::kNormalize;
   facts.normalized = normalized && !op.norm.by_rows;
@@ -192,8 +193,9 @@ EdgeFacts SavedValues::FactsOf(ValueId v) const {
   facts.kept_finely = marks.kept_finely;
   facts.sided = op.norm.sided;
   facts.often_zero = OftenZero(v);
-  facts.unbounded = op.values == Values::kUnbounded;
-  facts.of_loss = op.loss;
+  facts.unbounded = op.values == Values::kUnbounded || marks.near_steep;
+  // What a normalization makes is as large as before the loss.
+  facts.of_loss = op.loss || (marks.of_loss && !normalized && context_.policy.IsLevel());
   if (IsLargeLoss(facts.type)) {
     const ValueId scores = ProductBehind(op.loss ? from.inputs[0] : v);
     facts.large_loss = scores != kNoValue && OnlyLossReads(scores);

@@ -155,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(, GoldenDumps, ::testing::ValuesIn(Files()), [](const a
 
 TEST(GoldenDumpFiles, ShowEachPass) {
   // What these passes find is beside the graph.
-  std::set<std::string> shown = {"assign-storage", "expect-variance", "keep-exactly"};
+  std::set<std::string> shown = {"assign-storage", "expect-variance", "keep-exactly", "mark-losses"};
   for (const std::string& file : Files()) shown.insert(PassOf(file));
   for (const std::string& line : Lines(DescribePasses())) {
     std::string pass;

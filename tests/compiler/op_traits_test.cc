@@ -2,12 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <type_traits>
 #include <utility>
 
 #include "compiler/ops/expr_builder.h"
 #include "compiler/ops/op_table.h"
+#include "kernels/reference/fused.h"
 #include "runtime/plan/operand_writes.h"
 #include "runtime/plan/runtime_op.h"
 
@@ -97,6 +99,58 @@ TEST(OpTraits, APositionTakesTheBitsThatTellItsWindowApart) {
     pool.attrs.Set("kernel_shape", std::vector<int64_t>{window, window});
     EXPECT_EQ(FindOp("MaxPool")->index_bits(pool), bits) << window << " x " << window;
   }
+}
+
+// A function of one number, in double.
+class Function {
+ public:
+  explicit Function(const OpDef& op) {
+    ExprBuilder b;
+    Node node;
+    node.op = op.name;
+    b.Output(OutputKind::kStore, op.expr(b, node, {b.Input({})}));
+    program_ = b.Finish({Dim(1)});
+  }
+  double operator()(double x) const {
+    std::vector<double> registers = {x};
+    for (const ProgramConstant& constant : program_.constants)
+      registers.push_back(static_cast<double>(constant.value));
+    const auto at = [&registers](int32_t reg) { return reg < 0 ? 0 : registers[static_cast<size_t>(reg)]; };
+    for (const Instr& i : program_.instrs) registers.push_back(Evaluate(i.op, at(i.a), at(i.b), at(i.c)));
+    return at(program_.outputs[0].reg);
+  }
+
+ private:
+  Program program_;
+};
+
+// The mean over rounding of f(decode(x)) is off f(x) by this much: mean squares over normal x, relative to f's.
+double SquaredBias(const Function& f) {
+  constexpr double kStep = 5.6 / 15;  // of 4 bits over the range of 256 numbers
+  constexpr int kPlaces = 64;
+  double error = 0, all = 0;
+  for (double x = -4; x <= 4; x += 1. / 128) {
+    const double density = std::exp(-x * x / 2);
+    double mean = 0;
+    for (int i = 0; i < kPlaces; ++i) mean += f(x + kStep * ((i + .5) / kPlaces - .5)) / kPlaces;
+    error += density * (mean - f(x)) * (mean - f(x));
+    all += density * f(x) * f(x);
+  }
+  return error / all;
+}
+
+// L3 computes functions with this trait from decoded numbers (docs/levels.md). A jump, as in a ReLU's derivative, is
+// none where numbers are dense.
+TEST(OpTraits, SmoothFunctionsOfDecodedNumbersHaveLittleBias) {
+  int smooth = 0;
+  for (const OpDef& op : AllOps())
+    if (op.smooth) {
+      EXPECT_LT(SquaredBias(Function(op)), 1e-3) << op.name;
+      ++smooth;
+    }
+  EXPECT_GT(smooth, 10);
+  for (const char* op : {"ReluDerivative", "ThresholdedReluDerivative", "SeluDerivative"})
+    EXPECT_GT(SquaredBias(Function(*FindOp(op))), 3e-3) << op;
 }
 
 }  // namespace

@@ -46,6 +46,12 @@ struct Composer {
     attrs.Set("keepdims", int64_t{keep});
     return Op("ReduceMean", {a}, attrs);
   }
+  ValueId Sum(ValueId a, std::vector<int64_t> axes = {2}, bool keep = true) {
+    Attributes attrs;
+    attrs.Set("axes", axes);
+    attrs.Set("keepdims", int64_t{keep});
+    return Op("ReduceSum", {a}, attrs);
+  }
   ValueId Weight(const std::string& name, const Dims& dims, float value) {
     const TensorType type{DType::kFloat32, dims};
     std::vector<float> numbers(static_cast<size_t>(type.Elements().fixed), value);
@@ -165,6 +171,11 @@ TEST(RecognizeActivations, FindsThemHoweverTheyAreWritten) {
          const ValueId s = c.Op("Log", {c.Add(c.Op("Exp", {x}), c.N(1))});
          return c.Op("Where", {c.Op("Greater", {x, c.N(20)}), x, s});
        }},
+      {"softmax by exp", "Sub Softmax",
+       [](Composer& c, ValueId x) {
+         const ValueId e = c.Op("Exp", {c.Sub(x, c.N(2))});
+         return c.Div(e, c.Sum(e));
+       }},
       {"mish", "Mish",
        [](Composer& c, ValueId x) { return c.Mul(x, c.Op("Tanh", {c.Op("Softplus", {x})})); }},
   };
@@ -192,6 +203,23 @@ TEST(RecognizeActivations, LeavesNearMissesAlone) {
        }},
       {"relu5", "Add Clip Mul Div",
        [](Composer& c, ValueId x) { return c.Div(c.Mul(x, c.Clip(c.Add(x, c.N(3)), 0, 5)), c.N(6)); }},
+      {"sums along another axis", "Exp ReduceSum Div",
+       [](Composer& c, ValueId x) {
+         const ValueId e = c.Op("Exp", {x});
+         return c.Div(e, c.Sum(e, {1}));
+       }},
+      {"a mean", "Exp ReduceMean Div",
+       [](Composer& c, ValueId x) {
+         const ValueId e = c.Op("Exp", {x});
+         return c.Div(e, c.Mean(e));
+       }},
+      {"sums of something else",
+       "Exp Exp ReduceSum Div",
+       [](Composer& c, ValueId x) {
+         const ValueId e = c.Op("Exp", {x});
+         return c.Div(e, c.Sum(c.Op("Exp", {e})));
+       },
+       {2, 1, 1}},
       {"an early linear branch", "Greater Softplus Where",
        [](Composer& c, ValueId x) {
          return c.Op("Where", {c.Op("Greater", {x, c.N(5)}), x, c.Op("Softplus", {x})});

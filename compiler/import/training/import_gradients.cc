@@ -45,7 +45,8 @@ llvm::Error ImportQuickGeluGrad(NodeContext& c) {
   return ReturnUnary(c, "Silu", scaled);
 }
 
-// dY, A, B -> dA, dB of A / B
+// dY, A, B -> dA, dB of A / B. The gradient reads the quotient, which is that of the forward pass once equal nodes are
+// merged.
 llvm::Error ImportDivGrad(NodeContext& c) {
   Values in;
   for (size_t i = 0; i < 3; ++i) {
@@ -53,7 +54,8 @@ llvm::Error ImportDivGrad(NodeContext& c) {
     in.push_back(value);
   }
   const std::vector<bool> wanted{c.WantsOutput(0), c.WantsOutput(1)};
-  ACT_TRY(const Values grads, ApplyRule(c, Forward("Div", {in[1], in[2]}, in[0]), {in[0]}, wanted));
+  ACT_TRY(const ValueId quotient, c.Emit("Div", {in[1], in[2]}));
+  ACT_TRY(const Values grads, ApplyRule(c, Forward("Div", {in[1], in[2]}, quotient), {in[0]}, wanted));
   for (size_t i = 0; i < 2; ++i)
     if (wanted[i]) ACT_CHECK_OK(c.Set(i, grads[i]));
   return llvm::Error::success();
