@@ -11,11 +11,14 @@ ValueMap<bool> LeadToProducts(const Graph& graph) {
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     const Node& node = graph.nodes[i];
     if (node.phase != Phase::kForward) continue;
-    const bool any =
-        OpOf(node).product != Product::kNone ||
+    const bool inside =
         std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return leads[v]; });
+    // What only the backward pass reads of a node inside of the network (the gates of an LSTM) is inside of it too.
+    if (inside)
+      for (const ValueId v : node.outputs) leads[v] = true;
+    if (!inside && OpOf(node).product == Product::kNone) continue;
     for (const ValueId v : node.inputs)
-      if (any && v != kNoValue) leads[v] = true;
+      if (v != kNoValue) leads[v] = true;
   }
   return leads;
 }

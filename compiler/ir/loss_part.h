@@ -6,7 +6,7 @@
 
 namespace act {
 
-// Which values of the forward pass a product depends on. The others belong to the loss.
+// Which values of the forward pass a product depends on, or what is made beside them. The others belong to the loss.
 ValueMap<bool> LeadToProducts(const Graph& graph);
 
 }  // namespace act

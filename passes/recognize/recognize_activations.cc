@@ -79,12 +79,24 @@ class Recognizer {
 
   // The gradient of a quotient of these would be a small difference of large numbers.
   void Softmax(Node& node) {
-    const Node *exp = pattern_.Maker(node.inputs[0], "Exp"),
-               *sum = pattern_.Maker(node.inputs[1], "ReduceSum");
-    if (!exp || !sum || sum->inputs[0] != node.inputs[0]) return;
-    const auto rank = static_cast<int64_t>(pattern_.DimsOf(node.outputs[0]).size());
-    if (sum->attrs.Ints("axes") == std::vector<int64_t>{rank - 1} && sum->attrs.Int("keepdims", 1) != 0)
-      Become(node, "Softmax", exp->inputs[0]);
+    const Node* exp = pattern_.Maker(node.inputs[0], "Exp");
+    const auto last = static_cast<int64_t>(pattern_.DimsOf(node.outputs[0]).size()) - 1;
+    if (exp && AxisOfSums(node.inputs[1], node.inputs[0]) == last) Become(node, "Softmax", exp->inputs[0]);
+  }
+
+  // The axis of x along which v has its sums, as an axis of one element. An importer may have transposed x for them,
+  // and transposed them back. -1: they are none.
+  int64_t AxisOfSums(ValueId v, ValueId x) {
+    const Node* back = pattern_.Maker(v, "Transpose");
+    const Node* sum = pattern_.Maker(back ? back->inputs[0] : v, "ReduceSum");
+    if (!sum || sum->attrs.Ints("axes").size() != 1 || sum->attrs.Int("keepdims", 1) == 0) return -1;
+    const int64_t axis = sum->attrs.Ints("axes")[0];
+    const Node* there = pattern_.Maker(sum->inputs[0], "Transpose");
+    if (!back || !there) return !back && sum->inputs[0] == x ? axis : -1;
+    const std::vector<int64_t> to = there->attrs.Ints("perm"), from = back->attrs.Ints("perm");
+    for (size_t i = 0; i < from.size(); ++i)
+      if (to[static_cast<size_t>(from[i])] != static_cast<int64_t>(i)) return -1;
+    return there->inputs[0] == x ? to[static_cast<size_t>(axis)] : -1;
   }
 
   // Log(1 + Exp(x)); Where(x > t, x, Softplus(x))

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "compiler/ir/loss_part.h"
 #include "tests/compiler/compiled_step.h"
 
 namespace act {
@@ -134,6 +135,25 @@ TEST(MarkLosses, WhatElseFollowsNoProductHasTheBitsOfALoss) {
         << "255 is not near 0";
     EXPECT_EQ(Forms(model, level, "p.grad "), Strings{"p.grad (TanhDerivative): uniform8"});
   }
+}
+
+// Only the backward pass reads the positions of a pool's maxima, and they are no part of the loss.
+TEST(LeadToProducts, WhatIsMadeBesideAValueOfTheNetworkIsOfTheNetwork) {
+  Graph graph;
+  GraphBuilder b(graph);
+  const ValueId x = b.Input("x", {DType::kFloat32, {Dim::Batch(), 8, 8, 16}}, ValueKind::kInput);
+  Attributes window;
+  for (const char* name : {"kernel_shape", "strides"}) window.Set(name, std::vector<int64_t>{2, 2});
+  window.Set("dilations", std::vector<int64_t>{1, 1});
+  window.Set("pads", std::vector<int64_t>(4, 0));
+  const std::vector<ValueId> pool = Take(b.Add("MaxPool", {x}, window, "pool", 2));
+  const ValueId w = b.Input("w", {DType::kFloat32, {16, 4}}, ValueKind::kParameter,
+                            testing_step::HostFloats(std::vector<float>(64, 1)));
+  const ValueId y = Take(b.Add1("MatMul", {pool[0], w}, {}, "y"));
+  const ValueId z = Take(b.Add1("Tanh", {y}, {}, "z"));
+  const ValueMap<bool> leads = LeadToProducts(graph);
+  EXPECT_TRUE(leads[x] && leads[w] && leads[pool[0]] && leads[pool[1]]);
+  EXPECT_FALSE(leads[y] || leads[z]);
 }
 
 // 2 sum(p y) / (sum(p) + sum(y)) divides few numbers by few.

@@ -46,6 +46,11 @@ struct Composer {
     attrs.Set("keepdims", int64_t{keep});
     return Op("ReduceMean", {a}, attrs);
   }
+  ValueId Transposed(ValueId a) {
+    Attributes attrs;
+    attrs.Set("perm", std::vector<int64_t>{0, 2, 1});
+    return Op("Transpose", {a}, attrs);
+  }
   ValueId Sum(ValueId a, std::vector<int64_t> axes = {2}, bool keep = true) {
     Attributes attrs;
     attrs.Set("axes", axes);
@@ -176,6 +181,11 @@ TEST(RecognizeActivations, FindsThemHoweverTheyAreWritten) {
          const ValueId e = c.Op("Exp", {c.Sub(x, c.N(2))});
          return c.Div(e, c.Sum(e));
        }},
+      {"softmax, summed in another order of axes", "Softmax",
+       [](Composer& c, ValueId x) {
+         const ValueId e = c.Op("Exp", {x});
+         return c.Div(e, c.Transposed(c.Sum(c.Transposed(e), {1})));
+       }},
       {"mish", "Mish",
        [](Composer& c, ValueId x) { return c.Mul(x, c.Op("Tanh", {c.Op("Softplus", {x})})); }},
   };
@@ -208,6 +218,13 @@ TEST(RecognizeActivations, LeavesNearMissesAlone) {
          const ValueId e = c.Op("Exp", {x});
          return c.Div(e, c.Sum(e, {1}));
        }},
+      {"sums transposed once",
+       "Exp Transpose ReduceSum Div",
+       [](Composer& c, ValueId x) {
+         const ValueId e = c.Op("Exp", {x});
+         return c.Div(e, c.Sum(c.Transposed(e), {2}));
+       },
+       {2, 1, 1}},
       {"a mean", "Exp ReduceMean Div",
        [](Composer& c, ValueId x) {
          const ValueId e = c.Op("Exp", {x});
