@@ -56,12 +56,13 @@ class Marker {
   static bool Any(const std::vector<ValueId>& values, const ValueMap<bool>& of) {
     return std::any_of(values.begin(), values.end(), [&](ValueId v) { return v != kNoValue && of[v]; });
   }
-  // Of fewer numbers a sample there are no codes, and ratios of sums over all pixels (Dice) are not steep. A constant
-  // divisor is not near 0.
+  // A constant divisor is not near 0. Where a sample has few divisors (norms of rows, the sums of Dice), their gradients
+  // are sums over many numbers, which lower errors.
   bool IsSteep(const Node& node) const {
     const OpDef& op = OpOf(node);
-    return op.steep_operand >= 0 && made_[node.inputs[static_cast<size_t>(op.steep_operand)]] &&
-           graph_.value(node.outputs[0]).type.Elements().At(1) >= context_.policy.group_size;
+    if (op.steep_operand < 0) return false;
+    const ValueId operand = node.inputs[static_cast<size_t>(op.steep_operand)];
+    return made_[operand] && graph_.value(operand).type.Elements().At(1) >= context_.policy.group_size;
   }
   void FindWhatLeads(const Node& node) {
     const OpDef& op = OpOf(node);
