@@ -235,14 +235,20 @@ UpdateFactors UpdateAppender::FactorsOf(ValueId parameter) const {
 // A factor that a step multiplies by costs a rounding more. Weight decay that is left out costs nothing.
 llvm::Expected<ValueId> UpdateAppender::Scalar(const std::string& name, const UpdateFactors& factors) {
   const NamedStepScalar* scalar = FindNamedStepScalar(name);
-  const NamedStepScalar* scaled =
-      scalar && scalar->complement ? FindNamedStepScalar(scalar->complement) : scalar;
-  const double factor = scaled ? FactorFor(scaled->follows, factors) : 1;
-  if (factor == 1) return Scalar(name);
-  if (factor == 0) return builder_.Scalar(scaled == scalar ? 0 : 1);
-  ACT_TRY(ValueId value, Scalar(scaled->name));
-  ACT_TRY(value, builder_.Add1("Mul", {value, builder_.Scalar(static_cast<float>(factor))}, {}, name));
-  return scaled == scalar ? value : builder_.Add1("Sub", {builder_.Scalar(1), value}, {}, name);
+  const NamedStepScalar* part =
+      scalar && scalar->complement ? FindNamedStepScalar(scalar->complement) : nullptr;
+  if (part) {  // 1 - part
+    const double factor = FactorFor(part->follows, factors);
+    if (factor == 1) return Scalar(name);
+    if (factor == 0) return builder_.Scalar(1);
+    ACT_TRY(const ValueId scaled, Scalar(part->name, factors));
+    return builder_.Add1("Sub", {builder_.Scalar(1), scaled}, {}, name);
+  }
+  const double factor = scalar ? FactorFor(scalar->follows, factors) : 1;
+  if (factor == 0) return builder_.Scalar(0);
+  ACT_TRY(const ValueId value, Scalar(name));
+  if (factor == 1) return value;
+  return builder_.Add1("Mul", {value, builder_.Scalar(static_cast<float>(factor))}, {}, name);
 }
 
 // Makes one node each time. A later pass merges equal ones.
