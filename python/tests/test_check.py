@@ -170,6 +170,24 @@ def test_detach_is_in_the_graph(tmp_path: Path, exporter: str) -> None:
     assert session.run(None, inputs)[0] > 0
 
 
+@needs_tools
+@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
+def test_binary_cross_entropy_of_sure_predictions_has_a_gradient(tmp_path: Path, exporter: str) -> None:
+    class Sure(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = nn.Linear(6, 3)
+            self.a.bias.data[1] = 200  # a sigmoid of 1, whose logarithm of 1 - p has no slope
+
+        def forward(self, x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+            return F.binary_cross_entropy(torch.sigmoid(self.a(x)), label)
+
+    label = torch.tensor([[0.0, 1.0, 1.0]]).repeat(4, 1)
+    inputs = {"x": torch.randn(4, 6), "label": label}
+    report = actc.export(Sure(), inputs, tmp_path / "m.onnx", check=True, bin_dir=BIN, exporter=exporter)
+    assert report.check is not None and report.check.conclusive
+
+
 class Small(nn.Module):
     def __init__(self, random: str = "") -> None:
         super().__init__()

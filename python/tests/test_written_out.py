@@ -27,6 +27,25 @@ def test_label_smoothing_is_pytorchs() -> None:
                 assert torch.equal(loss(x, y), expected)
 
 
+def test_binary_cross_entropy_is_pytorchs() -> None:
+    """Its gradient, too, also where the logarithms have none."""
+    start = torch.tensor([0.0, 1e-30, 1e-9, 0.3, 0.5, 1.0 - 1e-7, 1.0])
+
+    def step(y: torch.Tensor, **options: object) -> Tuple[torch.Tensor, torch.Tensor]:
+        p = start.clone().requires_grad_()
+        loss = F.binary_cross_entropy(p, y, **options)
+        loss.sum().backward()
+        return loss.detach(), p.grad
+
+    for y in (torch.zeros(7), torch.ones(7), torch.rand(7)):
+        for weight in (None, torch.rand(7)):
+            for reduction in ("mean", "sum", "none"):
+                expected = step(y, weight=weight, reduction=reduction)
+                with written_out():
+                    torch.testing.assert_close(step(y, weight=weight, reduction=reduction), expected)
+                assert torch.isfinite(expected[1]).all()
+
+
 def test_ctc_loss_is_pytorchs() -> None:
     """Its gradient, too, after the log-softmax that it is for."""
     scores = torch.randn(9, 6, 5, dtype=torch.float64)

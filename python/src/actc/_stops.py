@@ -17,9 +17,14 @@ from ._complex import Complex
 _LIBRARY = tuple(os.path.dirname(os.path.abspath(file)) + os.sep for file in (__file__, torch.__file__))
 
 
+_IN_THE_MODELS_PLACE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_written_out.py")
+
+
 def of_library(file: str) -> bool:
-    """Whether code of this file is not the model's, but PyTorch's or ours."""
-    return os.path.abspath(file).startswith(_LIBRARY)
+    """Whether code of this file is not the model's, but PyTorch's or ours. What is written out stands
+    for the model's."""
+    path = os.path.abspath(file)
+    return path.startswith(_LIBRARY) and path != _IN_THE_MODELS_PLACE
 
 
 def _of_model(frame: Any) -> bool:

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from ._ctc import exported_ctc_loss
 
 _cross_entropy = F.cross_entropy
+_binary_cross_entropy = F.binary_cross_entropy
 _attention = F.scaled_dot_product_attention
 _embedding_bag = F.embedding_bag
 _avg_pool2d = F.avg_pool2d
@@ -62,6 +63,28 @@ def _cross_entropy_of_probabilities(
     if weight is not None:
         weighted = weighted * weight.reshape((1, -1) + (1,) * (outputs.ndim - 2))
     loss = -weighted.sum(1)
+    return loss if reduction == "none" else loss.sum() if reduction == "sum" else loss.mean()
+
+
+def _exported_binary_cross_entropy(
+    input: torch.Tensor,
+    target: torch.Tensor,
+    weight: Optional[torch.Tensor] = None,
+    size_average: Optional[bool] = None,
+    reduce: Optional[bool] = None,
+    reduction: str = "mean",
+) -> torch.Tensor:
+    """F.binary_cross_entropy with PyTorch's own gradient, (p - y) / max(p (1 - p), 1e-12). That of the
+    logarithms, which the dynamo exporter writes, is 0 times infinity where p is 0 or 1. TorchScript's
+    exporter refuses the function."""
+    if size_average is not None or reduce is not None or target.requires_grad:
+        return _binary_cross_entropy(input, target, weight, size_average, reduce, reduction)
+    p = input.detach()
+    value = -(target * p.log().clamp(min=-100) + (1 - target) * (1 - p).log().clamp(min=-100))
+    slope = (p - target) / (p * (1 - p)).clamp(min=1e-12)
+    loss = value + slope * (input - p)
+    if weight is not None:
+        loss = loss * weight
     return loss if reduction == "none" else loss.sum() if reduction == "sum" else loss.mean()
 
 
@@ -159,6 +182,7 @@ def _exported_avg_pool2d(
 _WRITTEN_OUT = {
     "ctc_loss": exported_ctc_loss,
     "cross_entropy": _exported_cross_entropy,
+    "binary_cross_entropy": _exported_binary_cross_entropy,
     "scaled_dot_product_attention": _exported_attention,
     "embedding_bag": _exported_embedding_bag,
     "avg_pool2d": _exported_avg_pool2d,
