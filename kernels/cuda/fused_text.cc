@@ -5,6 +5,7 @@
 #include <set>
 
 #include "kernels/cuda/fused_body.h"
+#include "kernels/cuda/number_type.h"
 
 namespace act::cuda {
 namespace {
@@ -73,36 +74,13 @@ std::string CodeText(const std::string& name, const Codec& codec, int64_t elemen
   return s + "};\n";
 }
 
+// FusedShapeOf refuses float16.
 std::string TypeName(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return "float";
-    case DType::kFloat64:
-      return "double";
-    case DType::kInt64:
-      return "int64_t";
-    case DType::kInt32:
-      return "int32_t";
-    case DType::kInt16:
-      return "int16_t";
-    case DType::kInt8:
-      return "int8_t";
-    case DType::kUint8:
-      return "uint8_t";
-    case DType::kUint16:
-      return "uint16_t";
-    case DType::kUint32:
-      return "uint32_t";
-    case DType::kUint64:
-      return "uint64_t";
-    case DType::kBool:
-      return "Bool";
-    case DType::kBFloat16:
-      return "BFloat16";
-    case DType::kFloat16:
-      break;  // FusedShapeOf refuses it
-  }
-  return "";
+  if (dtype == DType::kBool) return "Bool";
+  if (dtype == DType::kFloat64) return "double";
+  if (dtype == DType::kBFloat16) return "BFloat16";
+  const char* name = NumberType(dtype);
+  return name ? name : "";
 }
 
 std::string FieldText(const ParameterField& field, const CudaLoop& loop, const KernelSite& site) {

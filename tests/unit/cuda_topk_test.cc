@@ -4,20 +4,12 @@
 #include "kernels/cuda/registry.h"
 #include "kernels/site/strided.h"
 #include "tests/unit/cuda_testing.h"
+#include "tests/unit/topk_case.h"
 
 namespace act {
 namespace {
 
 using Ints = std::vector<int64_t>;
-
-OpCase TopKCase(TestTensor x, int64_t k, bool largest = true, bool last = false) {
-  Ints dims = x.dims;
-  dims.back() = k;
-  OpCase c{"TopK", {}, {std::move(x)}, {Empty(dims, DType::kInt64)}, {}, {}};
-  c.attrs.Set("largest", int64_t{largest});
-  c.attrs.Set("last", int64_t{last});
-  return c;
-}
 
 // Many equals, zeros of both signs, NaN and infinities.
 TestTensor Odd(const Ints& dims) {

@@ -2,20 +2,12 @@
 
 #include "kernels/site/dereference.h"
 #include "tests/unit/kernel_testing.h"
+#include "tests/unit/topk_case.h"
 
 namespace act {
 namespace {
 
 using Ints = std::vector<int64_t>;
-
-OpCase TopK(TestTensor x, int64_t k, bool largest = true, bool last = false) {
-  Ints dims = x.dims;
-  dims.back() = k;
-  OpCase c{"TopK", {}, {std::move(x)}, {Empty(dims, DType::kInt64)}, {}, {}};
-  c.attrs.Set("largest", int64_t{largest});
-  c.attrs.Set("last", int64_t{last});
-  return c;
-}
 
 OpCase CumSum(const Ints& dims, int64_t axis, bool exclusive, bool reverse) {
   OpCase c{"CumSum", {}, {Random(dims, 1)}, {Empty(dims)}, {}, {}};
@@ -32,11 +24,11 @@ TEST(TopK, OrderOfEqualsAndOfNaN) {
       const TestTensor y = RunKernel(entry, c, 1, 0).tensors[0];
       return Ints(y.as<int64_t>(), y.as<int64_t>() + y.elements());
     };
-    EXPECT_EQ(index(TopK(x, 6)), (Ints{2, 1, 3, 0, 5, 4})) << entry.name;
-    EXPECT_EQ(index(TopK(x, 6, false)), (Ints{4, 0, 5, 1, 3, 2})) << entry.name;
-    EXPECT_EQ(index(TopK(Floats({4}, {2, 7, 7, 2}), 1)), (Ints{1})) << entry.name;
-    EXPECT_EQ(index(TopK(Floats({4}, {2, 7, 7, 2}), 1, true, true)), (Ints{2})) << entry.name;
-    EXPECT_EQ(index(TopK(Floats({4}, {2, 7, 7, 2}), 1, false, true)), (Ints{3})) << entry.name;
+    EXPECT_EQ(index(TopKCase(x, 6)), (Ints{2, 1, 3, 0, 5, 4})) << entry.name;
+    EXPECT_EQ(index(TopKCase(x, 6, false)), (Ints{4, 0, 5, 1, 3, 2})) << entry.name;
+    EXPECT_EQ(index(TopKCase(Floats({4}, {2, 7, 7, 2}), 1)), (Ints{1})) << entry.name;
+    EXPECT_EQ(index(TopKCase(Floats({4}, {2, 7, 7, 2}), 1, true, true)), (Ints{2})) << entry.name;
+    EXPECT_EQ(index(TopKCase(Floats({4}, {2, 7, 7, 2}), 1, false, true)), (Ints{3})) << entry.name;
   }
 }
 
@@ -47,7 +39,7 @@ TEST(TopK, AgreesWithTheReference) {
         TestTensor x = Random(dims, 1);
         for (int64_t i = 0; i < x.elements(); ++i)  // many equals
           x.as<float>()[i] = std::round(4 * x.as<float>()[i]);
-        EXPECT_GT(CompareWithReference(TopK(std::move(x), k, largest), 0), 0);
+        EXPECT_GT(CompareWithReference(TopKCase(std::move(x), k, largest), 0), 0);
       }
 }
 
@@ -69,10 +61,10 @@ TEST(TopK, TellsIntegersApart) {
       const TestTensor y = RunKernel(entry, c, 1, 0).tensors[0];
       return Ints(y.as<int64_t>(), y.as<int64_t>() + y.elements());
     };
-    EXPECT_EQ(index(TopK(x, 6)), (Ints{1, 3, 0, 5, 4, 2})) << entry.name;
-    EXPECT_EQ(index(TopK(x, 3, false)), (Ints{2, 4, 5})) << entry.name;
-    EXPECT_EQ(index(TopK(x, 1, true, true)), (Ints{3})) << entry.name;
-    EXPECT_EQ(index(TopK(bytes, 4)), (Ints{2, 0, 3, 1})) << entry.name;
+    EXPECT_EQ(index(TopKCase(x, 6)), (Ints{1, 3, 0, 5, 4, 2})) << entry.name;
+    EXPECT_EQ(index(TopKCase(x, 3, false)), (Ints{2, 4, 5})) << entry.name;
+    EXPECT_EQ(index(TopKCase(x, 1, true, true)), (Ints{3})) << entry.name;
+    EXPECT_EQ(index(TopKCase(bytes, 4)), (Ints{2, 0, 3, 1})) << entry.name;
   }
 }
 
@@ -100,12 +92,12 @@ TEST(CumSum, OfIntegersWraps) {
 }
 
 TEST(Sequences, WhatDoesNotFitIsRefused) {
-  std::vector<OpCase> wrong = {TopK(Random({3, 4}, 1), 5), CumSum({3, 4}, 2, false, false),
-                               CumSum({3, 4}, -1, false, false), TopK(Random({3, 4}, 1), 2)};
+  std::vector<OpCase> wrong = {TopKCase(Random({3, 4}, 1), 5), CumSum({3, 4}, 2, false, false),
+                               CumSum({3, 4}, -1, false, false), TopKCase(Random({3, 4}, 1), 2)};
   wrong.back().outputs = {Empty({2, 2}, DType::kInt64)};
   wrong.push_back(CumSum({3, 4}, 0, false, false));
   wrong.back().outputs = {Empty({3, 4}, DType::kInt32)};
-  for (const OpCase& of : {TopK(Empty({3, 4}, DType::kBool), 2), CumSum({3, 4}, 0, false, false)}) {
+  for (const OpCase& of : {TopKCase(Empty({3, 4}, DType::kBool), 2), CumSum({3, 4}, 0, false, false)}) {
     wrong.push_back(of);
     wrong.back().inputs = {Empty({3, 4}, DType::kBool)};
     if (of.op == "CumSum") wrong.back().outputs = {Empty({3, 4}, DType::kBool)};
