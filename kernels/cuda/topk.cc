@@ -102,7 +102,8 @@ std::unique_ptr<Kernel> TopK(const CudaContext& context, const KernelSite& site,
   const int64_t elements = s->rows * s->extent;
   const bool sorts = CudaTopKSorts(s->extent, s->k) && elements < kMaxCount &&
                      CudaSortBytes(elements) <= site.workspace_bytes;
-  return sorts ? Sorting(context, shape, dtype) : Selecting(context, shape, dtype, why);
+  if (sorts) return Sorting(context, shape, dtype);
+  return Selecting(context, shape, dtype, why);
 }
 
 }  // namespace
