@@ -159,8 +159,7 @@ inline constexpr PassEntry kPasses[] = {
      "added; runs after add-gradients, which adds gradients one by one"},
     {"mark-losses", Training(MarkLosses), kTraining, kOnce, [](Context c) { return c.policy.Lossy(); },
      "marks what belongs to the loss, and what quotients, roots or logarithms read; runs before "
-     "place-derived, which "
-     "asks what is coded"},
+     "place-derived, which asks what is coded"},
     {"keep-exactly", Training(KeepExactly), kTraining, kOnce,
      [](Context c) { return c.policy.exact_part > 0; },
      "--exact: marks what the forward pass makes last; runs before place-derived, which asks what is coded"},

@@ -114,6 +114,13 @@ std::optional<Polynomial> Pattern::PolynomialOf(ValueId v, ValueId x, ValueId y,
   return std::nullopt;
 }
 
+bool Undoes(const Node& second, const Node& first) {
+  const std::vector<int64_t> to = first.attrs.Ints("perm"), from = second.attrs.Ints("perm");
+  for (size_t i = 0; i < from.size(); ++i)
+    if (to[static_cast<size_t>(from[i])] != static_cast<int64_t>(i)) return false;
+  return true;
+}
+
 bool Matches(const std::optional<Polynomial>& p, const Polynomial& expected) {
   if (!p) return false;
   for (const auto& [powers, c] : expected) {

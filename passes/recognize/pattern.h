@@ -51,6 +51,9 @@ class Pattern {
   const Uses uses_;
 };
 
+// Whether the second of two Transposes puts each axis back to where the first took it from.
+bool Undoes(const Node& second, const Node& first);
+
 // Whether these are the same terms. Coefficients are float32 in models, so they may differ by a few
 // units in the last place.
 bool Matches(const std::optional<Polynomial>& p, const Polynomial& expected);

@@ -92,11 +92,9 @@ class Recognizer {
     if (!sum || sum->attrs.Ints("axes").size() != 1 || sum->attrs.Int("keepdims", 1) == 0) return -1;
     const int64_t axis = sum->attrs.Ints("axes")[0];
     const Node* there = pattern_.Maker(sum->inputs[0], "Transpose");
-    if (!back || !there) return !back && sum->inputs[0] == x ? axis : -1;
-    const std::vector<int64_t> to = there->attrs.Ints("perm"), from = back->attrs.Ints("perm");
-    for (size_t i = 0; i < from.size(); ++i)
-      if (to[static_cast<size_t>(from[i])] != static_cast<int64_t>(i)) return -1;
-    return there->inputs[0] == x ? to[static_cast<size_t>(axis)] : -1;
+    if (!back) return sum->inputs[0] == x ? axis : -1;
+    if (!there || there->inputs[0] != x || !Undoes(*back, *there)) return -1;
+    return there->attrs.Ints("perm")[static_cast<size_t>(axis)];
   }
 
   // Log(1 + Exp(x)); Where(x > t, x, Softplus(x))

@@ -57,10 +57,8 @@ class Recognizer {
   ValueId MovedMeanOf(const Node& back, std::vector<int64_t>& axes) {
     const ValueId inner = MeanOf(back.inputs[0], axes);
     const Node* there = inner == kNoValue ? nullptr : pattern_.Maker(inner, "Transpose");
-    if (!there) return kNoValue;
-    const std::vector<int64_t> perm = there->attrs.Ints("perm"), undo = back.attrs.Ints("perm");
-    for (size_t i = 0; i < undo.size(); ++i)
-      if (perm[static_cast<size_t>(undo[i])] != static_cast<int64_t>(i)) return kNoValue;
+    if (!there || !Undoes(back, *there)) return kNoValue;
+    const std::vector<int64_t> perm = there->attrs.Ints("perm");
     for (int64_t& axis : axes) axis = perm[static_cast<size_t>(axis)];
     std::sort(axes.begin(), axes.end());
     return there->inputs[0];
