@@ -13,7 +13,11 @@
 namespace act {
 namespace {
 
-constexpr int kScoreBits = 4;  // of attention's queries and keys
+// Of attention's queries and keys. Training sharpens attention: scores of a deviation near 0 at first soon have one of
+// 10, and an error of a score multiplies its probability by exp(error). Where scores are known to have a deviation of 1,
+// kUnitScoreBits are enough.
+constexpr int kScoreBits = 5, kUnitScoreBits = 4;
+constexpr int kRecomputedBits = 4;  // the fewest of an anchor
 constexpr int64_t kLeastGroupSize = 64;
 constexpr int64_t kRerunSpacing = 9;
 constexpr int kCarefulBits = 8;  // of the loss's probabilities, and of small values
@@ -48,7 +52,9 @@ bool IsOfSamples(const EdgeFacts& facts, int64_t group_size) {
 
 // The fewest bits of attention's queries and keys. A score's error e multiplies its probability by exp(e), however
 // large the score is. So queries and keys of scores that are twice as large need one bit more.
-int ScoreBits(const EdgeFacts& facts) { return std::min(kScoreBits + facts.score_bits, kCarefulBits); }
+int ScoreBits(const EdgeFacts& facts) {
+  return std::clamp(kUnitScoreBits + facts.score_bits, kScoreBits, kCarefulBits);
+}
 
 // Does a sample have less than a group of elements?
 bool IsSmall(const EdgeFacts& facts, int64_t group_size) {
@@ -83,7 +89,7 @@ int Policy::BitsOf(const EdgeFacts& facts) const {
 }
 
 int Policy::AnchorBits() const {
-  return Reruns() ? std::min(bits + kAnchorBits, kCarefulBits) : std::max(bits, kScoreBits);
+  return Reruns() ? std::min(bits + kAnchorBits, kCarefulBits) : std::max(bits, kRecomputedBits);
 }
 
 // Unless all bytes that are saved have a limit: this value counts among them, tiles or not.
@@ -91,7 +97,7 @@ bool Policy::KeepsInTiles(const EdgeFacts& facts) const {
   return facts.large_loss && tiles_samples && saved_limit == 0;
 }
 
-bool Policy::AnchorsAreFine() const { return AnchorBits() >= kScoreBits; }
+bool Policy::AnchorsAreFine() const { return AnchorBits() >= kRecomputedBits; }
 
 // If a part is no multiple of the group size, some groups contain numbers of two parts and have
 // the range of both. If parts are small, that is almost every group: in a model of width 64 the
@@ -196,9 +202,12 @@ const char* WhyMoreBits(const Policy& policy, const EdgeFacts& facts) {
 // the average also limits these least bits, because every code may be that of an anchor.
 int LeastBits(const Policy& policy, const EdgeFacts& facts) {
   if (policy.rules.same_bits) return 1;
-  if (facts.for_scores || facts.score_bits > 0) return ScoreBits(facts);
-  const int least = facts.of_loss ? kCarefulBits : facts.anchor ? kScoreBits : 1;
-  return policy.average_bits > 0 ? std::clamp(static_cast<int>(policy.average_bits), 1, least) : least;
+  const int average = policy.average_bits > 0 ? static_cast<int>(policy.average_bits) : kCarefulBits;
+  if (facts.for_scores || facts.score_bits > 0)
+    return std::clamp(average, kUnitScoreBits + std::min(facts.score_bits, kCarefulBits - kUnitScoreBits),
+                      ScoreBits(facts));
+  const int least = facts.of_loss ? kCarefulBits : facts.anchor ? kRecomputedBits : 1;
+  return std::clamp(average, 1, least);
 }
 
 Decision InLevels(const Policy& policy, const EdgeFacts& facts) {

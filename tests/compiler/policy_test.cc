@@ -74,7 +74,10 @@ TEST(Policy, QueriesOfLargeScoresTakeMoreBits) {
   for (const char* level : {"L1", "L3", "L4"}) {
     EdgeFacts facts = Features(256);
     facts.for_scores = true;
-    EXPECT_EQ(Of(level).Decide(facts).codec.bits, 4) << level;
+    EXPECT_EQ(Of(level).Decide(facts).codec.bits, 5) << level;
+    EXPECT_EQ(Of(level).Decide(facts).least_bits, 5) << level;
+    facts.score_bits = 1;  // the rows are normalized: the deviation of scores is known to be 2
+    EXPECT_EQ(Of(level).Decide(facts).codec.bits, 5) << level;
     facts.score_bits = 3;
     EXPECT_EQ(Of(level).Decide(facts).codec.bits, 7) << level;
     EXPECT_EQ(Of(level).Decide(facts).least_bits, 7) << level;
@@ -85,6 +88,19 @@ TEST(Policy, QueriesOfLargeScoresTakeMoreBits) {
     facts.score_bits = 3;
     EXPECT_EQ(Of(level).Decide(facts).codec.bits, 7) << level;
   }
+}
+
+TEST(Policy, AnAverageLeavesQueriesFourBits) {
+  EdgeFacts facts = Features(256);
+  facts.for_scores = true;
+  Policy policy = Of("L3");
+  for (const auto& [average, least] : {std::pair{2.5, 4}, {4, 4}, {5, 5}, {7, 5}}) {
+    policy.average_bits = average;
+    EXPECT_EQ(policy.Decide(facts).least_bits, least) << average;
+  }
+  facts.score_bits = 2;
+  policy.average_bits = 3;
+  EXPECT_EQ(policy.Decide(facts).least_bits, 6);
 }
 
 TEST(Policy, DistributesLevelsWhereNoBitsAreAskedFor) {
