@@ -4,13 +4,16 @@
 //   Biases Residual Blocks Towards the Identity Function", NeurIPS 2020). The average of n numbers
 //   keeps all of their mean square if they are copies, and 1 / n of it if they are independent. The
 //   prior takes the geometric mean of these.
-// * Squared norms of gradients: they add where gradients meet. A slice has its part. The average of
-//   n numbers hands each of them 1 / n of its gradient, and all of them together 1 / n of its
-//   squared norm. A normalization divides by the mean square of what it normalized. A convolution
-//   of `fan` inputs and the normalization after it keep the norm, whatever the weights w are: the
-//   variance that divides is fan E[w^2] E[x^2] (He et al. 2015; Yang et al., "A Mean Field Theory
-//   of Batch Normalization", ICLR 2019). ReLUs and layers without normalization count as keeping
-//   both norm and mean square.
+// * Squared norms of gradients: they add where gradients meet. A slice has its part. The average of n numbers
+//   hands each of them 1 / n of its gradient, and all of them together 1 / n of its squared norm. A sum hands
+//   each of n numbers its whole gradient, which would be n times its squared norm. But no network leaves a
+//   sum n times as large: it divides by a length or a denominator that is made of such sums. Divisors are not
+//   followed, so the prior takes a sum as the n-th part of it in squares, and its gradient keeps its norm.
+//   (With n times the norm, three layers that divide rows by their lengths made earlier gradients 1e15 times
+//   too large.) A normalization divides by the mean square of what it normalized. A convolution of `fan`
+//   inputs and the normalization after it keep the norm, whatever the weights w are: the variance that
+//   divides is fan E[w^2] E[x^2] (He et al. 2015; Yang et al., "A Mean Field Theory of Batch Normalization",
+//   ICLR 2019). ReLUs and layers without normalization count as keeping both norm and mean square.
 // Then it counts. D is the squared norm of a gradient dy. e is the variance of an error relative to
 // x's mean square.
 // * A weight's gradient is a sum of products dy x, and each element of dy meets `fan` elements of x
@@ -178,13 +181,12 @@ class Estimator {
     const double spread = Elements(v) / Elements(node.inputs[0]);
     switch (op.squares) {
       case Squares::kByElements:
-        return norm * spread;
+        return op.movement == Movement::kRepeat ? norm : norm * spread;
       case Squares::kHandedOut:
         return norm / spread;
       case Squares::kDivided: {
         const std::vector<int64_t> extent = node.attrs.Ints("extent");
-        const auto n = static_cast<double>(Dim(extent[0], extent[1], extent[2]).At(batch_));
-        return norm / (n * n);
+        return norm / static_cast<double>(Dim(extent[0], extent[1], extent[2]).At(batch_));
       }
       case Squares::kAttention:
         return norm / std::sqrt(KeysOf(node));

@@ -118,6 +118,13 @@ class Layers {
     attrs.Set("count_include_pad", int64_t{0});
     return Take(b_.Add1("AveragePool", {in}, attrs, "pool"));
   }
+  // Over all pixels of each channel.
+  ValueId Sum(ValueId in) {
+    Attributes attrs;
+    attrs.Set("axes", std::vector<int64_t>{1, 2});
+    attrs.Set("keepdims", int64_t{1});
+    return Take(b_.Add1("ReduceSum", {in}, attrs, "sum_of_pixels"));
+  }
   ValueId Concat(ValueId a, ValueId b) {
     Attributes last;
     last.Set("axis", int64_t{3});
@@ -235,6 +242,16 @@ TEST(MixLevels, SharesFollowTheGradientThroughAverages) {
   EXPECT_NEAR(
       pooled.ShareOf(pooled.AveragePool(pooled.Conv(pooled.Relu(pooled.Conv(pooled.x, 8, 1)), 8, 1))) / share,
       1, 1e-6);
+}
+
+// What divides by a sum is not followed, so a sum of more numbers is taken to be no larger.
+TEST(MixLevels, SharesDoNotGrowWithTheLengthOfASum) {
+  const auto share_of = [](int64_t side) {
+    Layers net(side);
+    return net.ShareOf(net.Sum(net.Conv(net.Relu(net.Conv(net.x, 8, 1)), 8, 1)));
+  };
+  EXPECT_GT(share_of(4), 0);
+  EXPECT_NEAR(share_of(8) / share_of(4), 1, 1e-6);
 }
 
 // An attention over n positions hands between 1 and 1 / n of its gradient's square on to them. The
