@@ -48,7 +48,7 @@ Choices ChoicesOf(const CodedEdge& edge, int64_t batch, CodeBytes count) {
                                   ? FormChoices(edge.codec, edge.share_below, edge.normalized)
                                   : LevelChoices(edge.codec, edge.share_below);
   std::erase_if(codecs, [&](const Codec& codec) {
-    return codec.bits < edge.least_bits ||
+    return codec.bits < edge.least_bits || codec.levels < edge.least_levels ||
            (edge.freedom == Freedom::kPlanes && codec.levels != 1 << codec.bits);
   });
   if (codecs.empty()) codecs.push_back(edge.codec);

@@ -30,10 +30,11 @@ enum class CodeBytes : uint8_t {
 
 // A saved activation whose code has levels.
 struct CodedEdge {
-  Codec codec;             // its present codec
-  Dims dims;               // of the tensor
-  double variance = 0;     // what it adds to the gradient's variance at present
-  int32_t least_bits = 0;  // it never gets a code of fewer bits
+  Codec codec;               // its present codec
+  Dims dims;                 // of the tensor
+  double variance = 0;       // what it adds to the gradient's variance at present
+  int32_t least_bits = 0;    // it never gets a code of fewer bits
+  int32_t least_levels = 0;  // nor one of fewer levels: 5 levels are a code of 3 bits, too
   double share_below = kShareBelow;
   Freedom freedom = Freedom::kLevels;
   bool normalized = false;  // the mean square of its numbers is about 1

@@ -304,8 +304,24 @@ TEST(MixLevels, VectorsKeepTheirBits) {
   }
 }
 
+// The head reads a vector of 128 elements, two groups, which is a hundredth of the bytes. By the level alone it would have
+// 3 bits.
+TEST(MixLevels, WhatHeadsReadGetsMoreBits) {
+  Layers net(16);
+  ValueId x = net.x;
+  for (const int64_t channels : {64, 64, 128}) x = net.Relu(net.Conv(x, channels, 3));
+  const Plan plan = net.PlanOf(net.Product(net.First(x), 3), Averaging("L3", 0));
+  int vectors = 0;
+  for (const PlanCode& code : CodesWithLevels(plan)) {
+    if (code.coded.dims.size() != 2) continue;
+    ++vectors;
+    EXPECT_EQ(code.coded.codec.levels, 256) << plan.edges[code.edge].name;
+  }
+  EXPECT_EQ(vectors, 1);
+}
+
 // The head reads averages over 64 pixels, at one of 4 places, and nothing is normalized. Without the rule, what the second
-// convolution reads would get a single bit.
+// convolution reads would get a single bit. Were the prior trusted entirely, it would get 3 levels.
 TEST(MixLevels, NumbersThatAreNotNormalizedKeepTwoBits) {
   Layers net(16);
   ValueId x = net.Conv(net.Conv(net.x, 32, 1), 2, 1);
@@ -313,7 +329,7 @@ TEST(MixLevels, NumbersThatAreNotNormalizedKeepTwoBits) {
   x = net.First(x);
   for (int i = 0; i < 5; ++i) x = net.Product(x, 2048);
   const Plan plan = net.PlanOf(x, Averaging("L3", 0));
-  EXPECT_EQ(CodesWithLevels(plan)[0].coded.codec.bits, 2);
+  EXPECT_EQ(CodesWithLevels(plan)[0].coded.codec.levels, 4);
 }
 
 TEST(MixLevels, ABudgetThatNoCodeCanKeepIsRefused) {
