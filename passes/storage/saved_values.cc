@@ -17,9 +17,10 @@ bool OnlyMoves(const Node& node) {
 }
 
 void SavedValues::Index() {
-  uses_ = Uses(graph_);
   fixed_batch_ = std::none_of(graph_.values.begin(), graph_.values.end(),
                               [](const Value& value) { return HasBatchAxis(value.type); });
+  FindNormalizedRows();
+  FindScoreSizes();
 }
 
 bool SavedValues::Crosses(ValueId v) const {
@@ -106,49 +107,47 @@ int64_t SavedValues::PartOfAttention(ValueId v) const {
   return 0;
 }
 
-int SavedValues::ScoreBitsOf(ValueId v) const {
-  if (!HasNormalizedRows(v)) return 0;
-  std::vector<ValueId> open{v};
-  std::set<ValueId> seen{v};
-  double largest = 1;
-  while (!open.empty()) {
-    const ValueId read = open.back();
-    open.pop_back();
-    for (const size_t r : Readers(read)) {
-      if (InForward(r)) continue;
-      const Node& reader = graph_.nodes[r];
-      const OpDef& op = OpOf(reader);
-      for (size_t i = 0; i < reader.inputs.size() && !reader.attrs.Has("packed"); ++i) {
-        if (reader.inputs[i] != read || !op.Reads(i, Need::kScores)) continue;
-        const Dims& dims = graph_.value(read).type.dims;
-        const char* order = i == 1 ? "perm_q" : "perm_k";
-        const size_t axis =
-            reader.attrs.Has(order) ? static_cast<size_t>(reader.attrs.Ints(order).back()) : dims.size() - 1;
-        largest = std::max(largest, std::abs(reader.attrs.Float("scale", 1)) *
-                                        std::sqrt(static_cast<double>(dims[axis].At(1))));
-      }
-      if (!op.expr && op.movement == Movement::kNone) continue;
-      for (const ValueId made : reader.outputs)
-        if (seen.insert(made).second) open.push_back(made);
-    }
+// In the order of the nodes: what makes an operand comes first.
+void SavedValues::FindNormalizedRows() {
+  for (const Node& node : graph_.nodes) {
+    if (node.phase != Phase::kForward) continue;
+    const OpDef& op = OpOf(node);
+    const bool made = op.norm.by_rows && (IsNormalize(node) || IsApply(node));
+    const bool passed = (op.expr || op.movement != Movement::kNone) &&
+                        std::any_of(node.inputs.begin(), node.inputs.end(),
+                                    [this](ValueId in) { return normalized_rows_[in]; });
+    if (made || passed)
+      for (const ValueId v : node.outputs) normalized_rows_[v] = true;
   }
-  return static_cast<int>(std::lround(std::log2(largest)));
 }
 
-bool SavedValues::HasNormalizedRows(ValueId v) const {
-  std::vector<ValueId> open{v};
-  std::set<ValueId> seen;
-  while (!open.empty()) {
-    const ValueId from = open.back();
-    open.pop_back();
-    if (from == kNoValue || !MadeInForward(from) || !seen.insert(from).second) continue;
-    const Node& node = graph_.nodes[static_cast<size_t>(Producer(from))];
-    const OpDef& op = OpOf(node);
-    if (op.norm.by_rows && (IsNormalize(node) || IsApply(node))) return true;
+// Against the order of the nodes: what reads a result comes first.
+void SavedValues::FindScoreSizes() {
+  for (auto reader = graph_.nodes.rbegin(); reader != graph_.nodes.rend(); ++reader) {
+    if (reader->phase == Phase::kForward) continue;
+    const OpDef& op = OpOf(*reader);
+    double made = 1;
     if (op.expr || op.movement != Movement::kNone)
-      open.insert(open.end(), node.inputs.begin(), node.inputs.end());
+      for (const ValueId v : reader->outputs) made = std::max(made, score_size_[v]);
+    for (size_t i = 0; i < reader->inputs.size(); ++i) {
+      const ValueId read = reader->inputs[i];
+      if (read == kNoValue) continue;
+      score_size_[read] = std::max({score_size_[read], made, ScoreSizeOfRead(*reader, i)});
+    }
   }
-  return false;
+}
+
+double SavedValues::ScoreSizeOfRead(const Node& reader, size_t operand) const {
+  if (reader.attrs.Has("packed") || !OpOf(reader).Reads(operand, Need::kScores)) return 1;
+  const Dims& dims = graph_.value(reader.inputs[operand]).type.dims;
+  const char* order = operand == 1 ? "perm_q" : "perm_k";
+  const size_t axis =
+      reader.attrs.Has(order) ? static_cast<size_t>(reader.attrs.Ints(order).back()) : dims.size() - 1;
+  return std::abs(reader.attrs.Float("scale", 1)) * std::sqrt(static_cast<double>(dims[axis].At(1)));
+}
+
+int SavedValues::ScoreBitsOf(ValueId v) const {
+  return normalized_rows_[v] ? static_cast<int>(std::lround(std::log2(score_size_[v]))) : 0;
 }
 
 bool SavedValues::OftenZero(ValueId v) const {

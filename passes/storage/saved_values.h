@@ -6,6 +6,7 @@
 #include <span>
 
 #include "compiler/ir/uses.h"
+#include "compiler/ir/value_map.h"
 #include "compiler/ops/traits.h"
 #include "passes/pass.h"
 #include "runtime/plan/graph.h"
@@ -19,12 +20,9 @@ bool OnlyMoves(const Node& node);
 class SavedValues {
  public:
   SavedValues(const Graph& graph, const PassContext& context)
-      : graph_(graph), context_(context), uses_(graph) {
+      : graph_(graph), context_(context), uses_(graph), normalized_rows_(graph), score_size_(graph, 1) {
     Index();
   }
-
-  // Must be called after the graph's nodes or values change.
-  void Index();
 
   bool InForward(size_t node) const { return graph_.nodes[node].phase == Phase::kForward; }
   // The node that makes v. -1: no node does.
@@ -56,12 +54,13 @@ class SavedValues {
   // numbers. Normalized rows of n elements have products of about sqrt(n), which attention's usual scale makes about 1.
   // Of other rows the size is not known.
   int ScoreBitsOf(ValueId v) const;
+  void Index();
+  void FindNormalizedRows();
+  void FindScoreSizes();
+  // The size of the scores that the reader makes of the operand, if that is a normalized row. 1: it makes none.
+  double ScoreSizeOfRead(const Node& reader, size_t operand) const;
   // Is it a ReLU's result, or some of one?
   bool OftenZero(ValueId v) const;
-  // Whether a normalization of rows makes v, up to elementwise operators (rotary embeddings) and to those that move its
-  // numbers.
-  bool HasNormalizedRows(ValueId v) const;
-
   // The result of the product that makes v, up to elementwise operators and to those that move its numbers.
   // kNoValue: there is none.
   ValueId ProductBehind(ValueId v) const;
@@ -72,6 +71,10 @@ class SavedValues {
   const PassContext& context_;
   bool fixed_batch_ = true;  // no tensor has a batch axis
   Uses uses_;
+  // Whether a normalization of rows makes the value, up to elementwise operators (rotary embeddings) and to those that
+  // move its numbers.
+  ValueMap<bool> normalized_rows_;
+  ValueMap<double> score_size_;  // of ScoreSizeOfRead: the largest that the backward pass makes of the value
 };
 
 }  // namespace act
