@@ -4,6 +4,7 @@
 // that lies early in the forward pass or late in the backward pass. What is kept is not recomputed, and at L4 and L5
 // not re-run.
 #include <algorithm>
+#include <vector>
 
 #include "compiler/policy/compared_batches.h"
 #include "passes/pass.h"
@@ -13,21 +14,20 @@ namespace act {
 
 llvm::Error KeepExactly(Graph& graph, PassContext& context) {
   const SavedValues saved(graph, context);
-  const auto bytes_of = [&](const Node& node) {
-    double bytes = 0;
-    for (const ValueId v : node.outputs)
-      if (v != kNoValue && saved.Crosses(v) && saved.CodesLossily(v))
-        bytes += static_cast<double>(graph.value(v).type.Bytes().At(kComparedBatch));
-    return bytes;
-  };
+  // Of each node of the forward pass: the bytes that codes of its results would replace.
+  std::vector<double> replaced(graph.nodes.size());
+  for (size_t i = 0; i < graph.nodes.size(); ++i)
+    if (saved.InForward(i))
+      for (const ValueId v : graph.nodes[i].outputs)
+        if (v != kNoValue && saved.Crosses(v) && saved.CodesLossily(v))
+          replaced[i] += static_cast<double>(graph.value(v).type.Bytes().At(kComparedBatch));
   double left = 0;
-  for (const Node& node : graph.nodes)
-    if (node.phase == Phase::kForward) left += context.policy.exact_part * bytes_of(node);
-  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
-    if (node->phase != Phase::kForward) continue;
-    left -= bytes_of(*node);
+  for (const double bytes : replaced) left += context.policy.exact_part * bytes;
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    if (!saved.InForward(i)) continue;
+    left -= replaced[i];
     if (left < 0) break;
-    for (const ValueId v : node->outputs)
+    for (const ValueId v : graph.nodes[i].outputs)
       if (v != kNoValue) context.marks[v].kept_exactly = true;
   }
   // What place-derived moves to the forward pass is a function of these.
