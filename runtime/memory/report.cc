@@ -167,8 +167,7 @@ std::string ExplainRepeats(const Plan& plan, int64_t batch, const std::string& g
   std::string text;
   for (const Node& node : graph.nodes) {
     const RuntimeOp* op = FindRuntimeOp(node.op);
-    const bool takes_moments = op && op->goes_on && node.inputs.size() == 1;  // a sum of products has two
-    if (!takes_moments || !maker.count(node.inputs[0])) continue;
+    if (!op || op->goes_on != GoesOnFrom::kMoments || !maker.count(node.inputs[0])) continue;
     const ValueId result = node.inputs[0];
     const Node& product = *maker.at(result);
     if (made.at({product.op, product.inputs}) < 2) continue;

@@ -55,7 +55,7 @@ const RuntimeOp kOps[] = {
      .why_not_tileable = WhyNotTileableProduct,
      .why_not_of_tokens = WhyNotOfTokensProduct,
      .workspace = {MatMulWorkspace, CudaMatMulWorkspace},
-     .goes_on = true,
+     .goes_on = GoesOnFrom::kSum,
      .bfloat16 = {"bb-", "r"}},
     {.name = "Attention",
      .operands = {3, 5},
@@ -111,7 +111,7 @@ const RuntimeOp kOps[] = {
     {.name = "BatchNormMoments",
      .why_not_tileable = UnlessStateOfSamples,
      .workspace = {BatchNormWorkspace, CudaBatchNormWorkspace},
-     .goes_on = true,
+     .goes_on = GoesOnFrom::kMoments,
      .bfloat16 = {"b", "-"}},
     {.name = "BatchNormFromMoments", .operands = {1, 3}, .results = {2, 3}, .writes_from = 1},
 

@@ -50,6 +50,14 @@ struct BFloat16s {
 // A bound of a node's scratch bytes.
 using WorkspaceRule = CappedDim (*)(const Graph&, const Node&, const Target&);
 
+// What kernels do with a result without samples that the tiles before left, in a loop over samples. With the first
+// sample they start anew.
+enum class GoesOnFrom : uint8_t {
+  kNothing,  // each tile makes a result of its own
+  kSum,      // they add to the sum in place
+  kMoments,  // they take the tile's samples into the moments of those so far
+};
+
 struct RuntimeOp {
   static constexpr int kNone = -1;
   struct Count {
@@ -75,9 +83,7 @@ struct RuntimeOp {
   // Pairs of digits, a result and an operand: the kernel reads each element of the operand for the last time
   // before it writes that element of the result, so both may use one storage. Loops: as their program says.
   std::string_view in_place = {};
-  // In a loop over samples its kernels go on from what the tiles before left in a result without samples: they add to a
-  // sum in place. With the first sample they start anew.
-  bool goes_on = false;
+  GoesOnFrom goes_on = GoesOnFrom::kNothing;
   // The first operand that kernels write; they write all that follow. kNone: none. Loops: Node::mutates.
   int writes_from = kNone;
   // each element of the result is an element of some operand, unchanged

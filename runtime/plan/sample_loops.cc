@@ -64,12 +64,12 @@ static bool HoldsNoSamples(const Graph& graph, ValueId result) {
 
 bool IsSumOfTiles(const Graph& graph, const Node& node, ValueId result) {
   const RuntimeOp* const op = FindRuntimeOp(node.op);
-  return HoldsNoSamples(graph, result) && !(op && op->goes_on);
+  return HoldsNoSamples(graph, result) && !(op && op->goes_on != GoesOnFrom::kNothing);
 }
 
 bool GoesOn(const Graph& graph, const Node& node) {
   const RuntimeOp* const op = FindRuntimeOp(node.op);
-  return op && op->goes_on && HoldsNoSamples(graph, node.outputs[0]);
+  return op && op->goes_on != GoesOnFrom::kNothing && HoldsNoSamples(graph, node.outputs[0]);
 }
 
 std::vector<int32_t> LoopOfNodes(const Graph& graph) {
