@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ops/op_table.h"
+#include "runtime/plan/recurrent_signature.h"
 
 namespace act {
 
@@ -16,7 +17,8 @@ ValueMap<bool> LeadToProducts(const Graph& graph) {
     // What only the backward pass reads of a node inside of the network (the gates of an LSTM) is inside of it too.
     if (inside)
       for (const ValueId v : node.outputs) leads[v] = true;
-    if (!inside && OpOf(node).product == Product::kNone) continue;
+    // A recurrent cell multiplies the state that it makes of its operands.
+    if (!inside && OpOf(node).product == Product::kNone && !FindRecurrentSignature(node.op)) continue;
     for (const ValueId v : node.inputs)
       if (v != kNoValue) leads[v] = true;
   }
