@@ -1,4 +1,6 @@
 // Elementwise operators of two or more operands, with numpy's broadcasting.
+#include <cstring>
+
 #include "compiler/ops/elementwise.h"
 #include "compiler/ops/expr_builder.h"
 #include "compiler/ops/grad_context.h"
@@ -80,6 +82,19 @@ void PowGrad(GradContext& g) {
   }
 }
 
+// A power's slope b a^(b - 1) is bounded near 0 if the exponents are constants of at least 1.
+bool IsBoundedPower(const Graph& graph, const Node& node) {
+  const Value& exponent = graph.value(node.inputs[1]);
+  if (exponent.kind != ValueKind::kConstant || exponent.type.dtype != DType::kFloat32 || !exponent.data.data)
+    return false;
+  for (int64_t at = 0; at + int64_t{sizeof(float)} <= exponent.data.bytes; at += sizeof(float)) {
+    float number;
+    std::memcpy(&number, exponent.data.data + at, sizeof number);
+    if (!(number >= 1)) return false;
+  }
+  return true;
+}
+
 // Max and Min: the gradient goes to the winner. Equal operands share it, as in PyTorch's maximum.
 void WinnerGrad(GradContext& g) {
   const bool max = g.node().op == "Max";
@@ -144,12 +159,14 @@ void AddBinaryOps(std::vector<OpDef>& ops) {
        .grad = PowGrad,
        .expr = [](B& b, const Node&, const Regs& r) { return b.Op(Opcode::kPow, r[0], r[1]); },
        .steep_operand = 0,
+       .slope_is_bounded = IsBoundedPower,
        .onnx = SameInOnnx});
   add({.name = "PowDerivative",  // b a^(b - 1)
        .expr = [](B& b, const Node&,
                   const Regs& r) { return b.Mul(r[1], b.Op(Opcode::kPow, r[0], b.Sub(r[1], b.Const(1)))); },
        .values = Values::kUnbounded,
-       .nonlinear = true});
+       .nonlinear = true,
+       .slope_is_bounded = IsBoundedPower});
   add({.name = "PowExponentDerivative",  // a^b ln a
        .expr =
            [](B& b, const Node&, const Regs& r) {

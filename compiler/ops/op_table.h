@@ -80,6 +80,9 @@ struct OpDef {
   bool nonlinear = false;
   // The operand by which its derivative is larger than any bound somewhere (1 / x, roots, logarithms). -1: none
   int steep_operand = -1;
+  // Not null: whether the operands bound that derivative near 0 after all. Then `values` and steep_operand, which say that
+  // it has no bound, do not hold for the node.
+  bool (*slope_is_bounded)(const Graph&, const Node&) = nullptr;
   // An activation function or its derivative, with a continuous derivative of about 1. A small
   // error of the operand gives a small average error of the result.
   bool smooth = false;

@@ -60,7 +60,7 @@ class Marker {
   // are sums over many numbers, which lower errors.
   bool IsSteep(const Node& node) const {
     const OpDef& op = OpOf(node);
-    if (op.steep_operand < 0) return false;
+    if (op.steep_operand < 0 || (op.slope_is_bounded && op.slope_is_bounded(graph_, node))) return false;
     const ValueId operand = node.inputs[static_cast<size_t>(op.steep_operand)];
     return made_[operand] && graph_.value(operand).type.Elements().At(1) >= context_.policy.group_size;
   }

@@ -192,7 +192,8 @@ EdgeFacts SavedValues::FactsOf(ValueId v) const {
   facts.kept_finely = marks.kept_finely;
   facts.sided = op.norm.sided;
   facts.often_zero = OftenZero(v);
-  facts.unbounded = op.values == Values::kUnbounded || marks.near_steep;
+  const bool bounded = op.slope_is_bounded && op.slope_is_bounded(graph_, from);
+  facts.unbounded = (op.values == Values::kUnbounded && !bounded) || marks.near_steep;
   // What a normalization makes is as large as before the loss.
   facts.of_loss = op.loss || (marks.of_loss && !normalized && context_.policy.IsLevel());
   if (IsLargeLoss(facts.type)) {

@@ -39,6 +39,7 @@ class Network {
   }
   ValueId Plus(ValueId v, float number) { return Op("Add", {v, b_.Scalar(number)}, "plus"); }
   ValueId Divided(ValueId v, float number) { return Op("Div", {v, b_.Scalar(number)}, "divided"); }
+  ValueId Power(ValueId v, float number) { return Op("Pow", {v, b_.Scalar(number)}, "power"); }
   ValueId Over(ValueId v, std::vector<int64_t> axes, const std::string& name, bool keep = false) {
     Attributes attrs;
     attrs.Set("axes", std::move(axes));
@@ -154,6 +155,37 @@ TEST(LeadToProducts, WhatIsMadeBesideAValueOfTheNetworkIsOfTheNetwork) {
   const ValueMap<bool> leads = LeadToProducts(graph);
   EXPECT_TRUE(leads[x] && leads[w] && leads[pool[0]] && leads[pool[1]]);
   EXPECT_FALSE(leads[y] || leads[z]);
+}
+
+TEST(LeadToProducts, ARecurrentCellMultipliesWhatItReads) {
+  Graph graph;
+  GraphBuilder b(graph);
+  const auto input = [&](const char* name, Dims dims) {
+    return b.Input(name, {DType::kFloat32, std::move(dims)}, ValueKind::kInput);
+  };
+  const ValueId x = Take(b.Add1("Tanh", {input("x", {Dim::Batch(), 3, 8})}, {}, "gates"));
+  const ValueId start = Take(b.Add1("Tanh", {input("h", {Dim::Batch(), 8})}, {}, "start"));
+  const ValueId w = b.Input("w", {DType::kFloat32, {8, 8}}, ValueKind::kParameter,
+                            testing_step::HostFloats(std::vector<float>(64, 1)));
+  const ValueId y = Take(b.Add1("Rnn", {x, w, start}, {}, "y"));
+  const ValueMap<bool> leads = LeadToProducts(graph);
+  EXPECT_TRUE(leads[x] && leads[w] && leads[start]);
+  EXPECT_FALSE(leads[y]);
+}
+
+// x^3 is as flat near 0 as x^2, and x^.3 has a slope there that is as large as any number.
+TEST(MarkLosses, APowerIsSteepWhereItsExponentIsBelow1) {
+  for (const float exponent : {3.f, 1.f, .3f, -2.f}) {
+    Network net;
+    const ImportResult model =
+        net.Model(net.Power(net.Op("Sigmoid", {net.Product(net.hidden, "second")}, "p"), exponent));
+    const Strings kept{"p (Sigmoid): keep"}, coded{"p.grad (SigmoidDerivative): uniform8"};
+    for (const char* level : {"L2", "L3"}) {
+      SCOPED_TRACE(level + (" with exponent " + std::to_string(exponent)));
+      EXPECT_EQ(Forms(model, level, "p ("), exponent < 1 ? kept : Strings{});
+      EXPECT_EQ(Forms(model, level, "p.grad "), exponent < 1 ? Strings{} : coded);
+    }
+  }
 }
 
 // 2 sum(p y) / (sum(p) + sum(y)) divides few numbers by few.
