@@ -1,0 +1,97 @@
+// What the importer takes for the loss, and what it makes of losses.
+#include <string>
+
+#include "tests/compiler/import_testing.h"
+
+namespace act {
+namespace {
+
+using import_testing::Attr;
+using import_testing::ErrorOf;
+using import_testing::Find;
+using import_testing::FindValue;
+using import_testing::Import;
+using import_testing::kGolden;
+using import_testing::Linear;
+using import_testing::OnnxModel;
+using import_testing::Ops;
+
+TEST(ImportLosses, LikelihoodBehindALogSoftmaxIsACrossEntropy) {
+  OnnxModel m = Linear();
+  m.Input("label", {"N"}, onnx::TensorProto::INT64)
+      .Node("LogSoftmax", {"logits"}, {"p"}, {Attr("axis", int64_t{1})});
+  m.Node("NegativeLogLikelihoodLoss", {"p", "label"}, {"loss"}).Output("loss");
+  const ImportResult r = Import(m);
+  EXPECT_EQ(Ops(r.graph), "MatMul Add SoftmaxCrossEntropy");
+  EXPECT_NE(r.logits, kNoValue);
+}
+
+TEST(ImportLosses, TheLossIsTheOnlyScalarFloatOutput) {
+  OnnxModel m = Linear();
+  m.MeanLoss("logits").Output("logits", {"N", 4});
+  const ImportResult r = Import(m);
+  EXPECT_EQ(ToString(r.graph.value(r.loss).type), "f32[]");
+  EXPECT_EQ(r.graph.outputs, std::vector<ValueId>{r.loss});
+
+  OnnxModel two = Linear();
+  two.MeanLoss("logits")
+      .Node("ReduceMax", {"logits"}, {"largest"}, {Attr("keepdims", int64_t{0})})
+      .Output("largest");
+  EXPECT_NE(ErrorOf(two).find(
+                "several outputs may be the loss: loss, largest\nhint: name it with --loss-output=NAME"),
+            std::string::npos)
+      << ErrorOf(two);
+  ImportOptions options;
+  options.loss_output = "largest";
+  EXPECT_EQ(Ops(Import(two, options).graph), "MatMul Add ReduceMax");
+  options.loss_output = "nothing";
+  EXPECT_NE(ErrorOf(two, options).find("its outputs are: loss, largest"), std::string::npos);
+
+  OnnxModel none = Linear();
+  none.Output("logits", {"N", 4});
+  EXPECT_NE(ErrorOf(none).find(
+                "no output is a loss (a scalar float); the outputs are: logits f32[N,4]\nhint: --loss="),
+            std::string::npos)
+      << ErrorOf(none);
+}
+
+TEST(ImportLosses, LossesThatAreAdded) {
+  const auto import = [](const char* loss) {
+    OnnxModel m = Linear();
+    m.Output("logits", {"N", 4});
+    ImportOptions options;
+    options.loss = loss;
+    return Import(m, options);
+  };
+  const ImportResult ce = import("cross-entropy");
+  EXPECT_EQ(Ops(ce.graph), "MatMul Add SoftmaxCrossEntropy");
+  EXPECT_EQ(ToString(FindValue(ce.graph, "label")->type), "i64[N]");
+  EXPECT_NE(ce.logits, kNoValue);
+  EXPECT_EQ(Ops(import("mse").graph), "MatMul Add Sub Square ReduceMean");
+  EXPECT_EQ(Ops(import("l1").graph), "MatMul Add Sub Abs ReduceMean");
+  EXPECT_EQ(Ops(import("smooth-l1").graph), "MatMul Add Sub Abs Clip Mul Sub Mul ReduceMean");
+  EXPECT_EQ(Ops(import("bce-with-logits").graph), "MatMul Add Softplus Mul Sub ReduceMean");
+  EXPECT_EQ(ToString(FindValue(import("mse").graph, "label")->type), "f32[N,4]");
+}
+
+TEST(ImportLosses, CrossEntropyHasClassesSecondOrLast) {
+  const auto import = [](const char* loss) {
+    OnnxModel m;
+    m.Input("x", {"N", 3, 4})
+        .Node("Mul", {"x", "scale"}, {"logits"})
+        .Weight("scale", {4})
+        .Output("logits", {"N", 3, 4});
+    ImportOptions options;
+    options.loss = loss;
+    return Import(m, options);
+  };
+  const ImportResult second = import("cross-entropy"), last = import("token-cross-entropy");
+  EXPECT_EQ(Ops(second.graph), "Mul Transpose SoftmaxCrossEntropy");
+  EXPECT_EQ(ToString(FindValue(second.graph, "label")->type), "i64[N,4]");
+  EXPECT_EQ(Ops(last.graph), "Mul SoftmaxCrossEntropy");
+  EXPECT_EQ(ToString(FindValue(last.graph, "label")->type), "i64[N,3]");
+  EXPECT_NE(last.logits, kNoValue);
+}
+
+}  // namespace
+}  // namespace act
