@@ -136,7 +136,11 @@ std::string FormatChoices(const ChoicesBySite& choices, const TimedMachine& mach
 ReadChoices ReadChoiceFile(const std::string& path, const TimedMachine& machine) {
   if (!llvm::sys::fs::exists(path)) return {};
   llvm::Expected<std::shared_ptr<const MappedFile>> file = MappedFile::Open(path);
-  if (!file) return {.choices = {}, .fault = llvm::toString(file.takeError())};
+  if (!file) {
+    ReadChoices none;  // the caller names the file
+    llvm::handleAllErrors(file.takeError(), [&](const ActError& error) { none.fault = error.what(); });
+    return none;
+  }
   const std::span<const std::byte> bytes = (*file)->bytes();
   return ParseChoices({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, machine);
 }

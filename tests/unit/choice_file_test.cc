@@ -89,8 +89,7 @@ TEST(ChoiceFile, AddsToWhatIsThere) {
 
 TEST(ChoiceFile, AFolderInItsPlaceIsAFault) {
   const testing::TemporaryFolder folder;
-  EXPECT_NE(ReadChoiceFile(folder.path().string(), kMachine).fault.find("a folder, not a file"),
-            std::string::npos);
+  EXPECT_EQ(ReadChoiceFile(folder.path().string(), kMachine).fault, "a folder, not a file");
   EXPECT_NE(Text(MergeIntoChoiceFile(folder.path().string(), kMachine, SomeChoices())), "");
 }
 
