@@ -95,7 +95,8 @@ llvm::Expected<std::vector<ParameterRule>> ParameterRulesOf(const CompileFlags& 
     const std::string flag = "--lr-factor=" + text;
     const auto [glob, number] = llvm::StringRef(text).rsplit('=');
     double factor = 0;
-    if (glob.empty() || number.getAsDouble(factor) || !std::isfinite(factor) || factor <= 0)
+    if (glob.empty() || number.getAsDouble(factor) || !std::isfinite(factor) || factor <= 0 ||
+        !HoldsInFloat32(factor))
       return MakeError(flag, "expected GLOB=X with a factor above 0", "--freeze=GLOB takes parameters out");
     rules.push_back({flag, glob.str(), {.lr = factor}});
   }

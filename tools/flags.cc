@@ -1,11 +1,13 @@
 #include "tools/flags.h"
 
+#include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/StringExtras.h>
 #include <llvm/ADT/StringMap.h>
 #include <llvm/ADT/StringSwitch.h>
 #include <llvm/Support/raw_ostream.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
@@ -101,8 +103,18 @@ std::string OfLlvm(StringRef tool, StringRef usage, StringRef message) {
 
 }  // namespace
 
+bool HoldsInFloat32(double number) {
+  const auto held = static_cast<double>(static_cast<float>(number));
+  return std::isinf(held) == std::isinf(number) && (held == 0) == (number == 0);
+}
+
 bool WholeNumberParser::parse(cl::Option&, StringRef name, StringRef text, long long& value) {
-  return text.getAsInteger(0, value) && Refuse(name, "a whole number", text, "write it in digits, as 64");
+  if (!text.getAsInteger(0, value)) return false;
+  StringRef digits = text;
+  digits.consume_front("-");
+  const bool whole = !digits.empty() && llvm::all_of(digits, llvm::isDigit);
+  return Refuse(name, whole ? "a whole number of at most 63 bits" : "a whole number", text,
+                "write it in digits, as 64");
 }
 
 bool SeedParser::parse(cl::Option&, StringRef name, StringRef text, unsigned long long& value) {
@@ -111,7 +123,10 @@ bool SeedParser::parse(cl::Option&, StringRef name, StringRef text, unsigned lon
 }
 
 bool NumberParser::parse(cl::Option&, StringRef name, StringRef text, double& value) {
-  return !llvm::to_float(text, value) && Refuse(name, "a number", text, "write it as 0.1 or 1e-3");
+  const char* const expected = !llvm::to_float(text, value) ? "a number"
+                               : !HoldsInFloat32(value)     ? "a number that float32 holds"
+                                                            : nullptr;
+  return expected && Refuse(name, expected, text, "write it as 0.1 or 1e-3");
 }
 
 bool SwitchParser::parse(cl::Option&, StringRef name, StringRef text, bool& value) {

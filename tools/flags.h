@@ -18,6 +18,7 @@ struct SeedParser : llvm::cl::parser<unsigned long long> {
   using parser::parser;
   bool parse(llvm::cl::Option& flag, llvm::StringRef name, llvm::StringRef text, unsigned long long& value);
 };
+// Numbers that float32 holds, in which steps compute.
 struct NumberParser : llvm::cl::parser<double> {
   using parser::parser;
   bool parse(llvm::cl::Option& flag, llvm::StringRef name, llvm::StringRef text, double& value);
@@ -26,6 +27,9 @@ struct SwitchParser : llvm::cl::parser<bool> {
   using parser::parser;
   bool parse(llvm::cl::Option& flag, llvm::StringRef name, llvm::StringRef text, bool& value);
 };
+
+// Whether float32 has the number, up to its precision: not infinity or 0 in its place.
+bool HoldsInFloat32(double number);
 
 // Every flag of a tool that is a number or a switch has one of these types.
 using WholeNumberFlag = llvm::cl::opt<long long, false, WholeNumberParser>;
