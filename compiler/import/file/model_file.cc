@@ -12,18 +12,18 @@
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/plan/plan_check.h"
+#include "runtime/plan/plan_file.h"
 
 namespace act::onnx_import {
 namespace {
 
 constexpr int64_t kOldestOpset = 1, kNewestOpset = 23;
 constexpr int64_t kOldestIr = 3, kNewestIr = onnx::IR_VERSION;
-constexpr char kPlanIdentifier[] = "ACTP";  // file identifier of runtime/plan/plan.fbs, at byte 4
 
 // What a file that is not an ONNX model is, where its bytes show it.
 llvm::Error NotAModel(std::string_view bytes, const std::string& path) {
   if (bytes.empty()) return MakeError(path, "is empty, not an ONNX model");
-  if (bytes.size() >= 8 && bytes.substr(4, 4) == kPlanIdentifier)
+  if (bytes.starts_with(std::string_view(plan_file::kMagic, sizeof plan_file::kMagic)))
     return MakeError(path, "a plan, not an ONNX model",
                      "run it with actrun, or give actc the model it was made from");
   if (bytes.starts_with("PK\x03\x04"))
