@@ -8,6 +8,7 @@
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/loss_shape.h"
+#include "kernels/site/workspace_text.h"
 #include "runtime/plan/workspace.h"
 
 namespace act {
@@ -40,8 +41,7 @@ class DnnlBFloat16MatMul final : public Kernel {
   int64_t WorkspaceBytes() const override { return std::max(p_.Bytes(), adding_ ? adding_->Bytes() : 0); }
   bool IsLibraryCall() const override { return true; }
   std::string Describe() const override {
-    return p_.name + ", " + std::to_string(p_.threads) + " threads, " +
-           std::to_string((WorkspaceBytes() + 1023) / 1024) + " KiB workspace";
+    return p_.name + ", " + std::to_string(p_.threads) + " threads, " + WorkspaceText(WorkspaceBytes());
   }
 
   std::string Run(const KernelArgs& args) override {

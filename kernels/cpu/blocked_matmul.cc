@@ -15,6 +15,7 @@
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/loss_shape.h"
 #include "kernels/site/matmul_shape.h"
+#include "kernels/site/workspace_text.h"
 
 namespace act {
 namespace {
@@ -35,7 +36,7 @@ class BlockedMatMul final : public Kernel {
     return std::to_string(blocks_.teams * blocks_.threads) + " threads, blocks of " +
            std::to_string(blocks_.rows) + " x " + std::to_string(blocks_.depth) + " and " +
            std::to_string(blocks_.b_depth) + " x " + std::to_string(blocks_.columns) + ", " +
-           std::to_string((WorkspaceBytes() + 1023) / 1024) + " KiB workspace";
+           WorkspaceText(WorkspaceBytes());
   }
 
   std::string Run(const KernelArgs& args) override {

@@ -6,6 +6,7 @@
 #include "kernels/cpu/widened_conv.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
+#include "kernels/site/workspace_text.h"
 
 namespace act {
 namespace {
@@ -47,8 +48,7 @@ class DnnlConv final : public Kernel {
   int64_t WorkspaceBytes() const override { return workspace_bytes_; }
   bool IsLibraryCall() const override { return true; }
   std::string Describe() const override {
-    return name_ + ", " + std::to_string(threads_) + " threads, " +
-           std::to_string((workspace_bytes_ + 1023) / 1024) + " KiB workspace";
+    return name_ + ", " + std::to_string(threads_) + " threads, " + WorkspaceText(workspace_bytes_);
   }
 
  private:
@@ -94,8 +94,7 @@ class PointwiseGradWeight final : public Kernel {
   int64_t WorkspaceBytes() const override { return product_.ScratchBytes(); }
   bool IsLibraryCall() const override { return true; }
   std::string Describe() const override {
-    return product_.name() + ", " + std::to_string(threads_) + " threads, " +
-           std::to_string((WorkspaceBytes() + 1023) / 1024) + " KiB workspace";
+    return product_.name() + ", " + std::to_string(threads_) + " threads, " + WorkspaceText(WorkspaceBytes());
   }
 
  private:

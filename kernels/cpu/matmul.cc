@@ -6,6 +6,7 @@
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/loss_shape.h"
 #include "kernels/site/matmul_shape.h"
+#include "kernels/site/workspace_text.h"
 
 namespace act {
 namespace {
@@ -81,8 +82,7 @@ class DnnlMatMul final : public Kernel {
   int64_t WorkspaceBytes() const override { return workspace_bytes_; }
   bool IsLibraryCall() const override { return true; }
   std::string Describe() const override {
-    return name_ + ", " + std::to_string(threads_) + " threads, " +
-           std::to_string((workspace_bytes_ + 1023) / 1024) + " KiB workspace";
+    return name_ + ", " + std::to_string(threads_) + " threads, " + WorkspaceText(workspace_bytes_);
   }
 
  private:

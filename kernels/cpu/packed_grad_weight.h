@@ -26,6 +26,7 @@
 #include "kernels/cpu/pixel_blocks.h"
 #include "kernels/math/convert.h"
 #include "kernels/site/dereference.h"
+#include "kernels/site/workspace_text.h"
 #include "runtime/executor/kernel.h"
 
 namespace act {
@@ -108,7 +109,7 @@ class PackedGradWeight final : public Kernel {
   std::string Describe() const override {
     return std::string(Product::kName) + ", " + std::to_string(threads_) + " threads, " +
            std::to_string(parts_) + " x " + std::to_string(slices_) + " parts, " +
-           std::to_string((WorkspaceBytes() + 1023) / 1024) + " KiB workspace";
+           WorkspaceText(WorkspaceBytes());
   }
 
   std::string Run(const KernelArgs& args) override {

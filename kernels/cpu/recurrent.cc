@@ -9,6 +9,7 @@
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/recurrent_shape.h"
+#include "kernels/site/workspace_text.h"
 #include "runtime/plan/recurrent_signature.h"
 
 namespace act {
@@ -212,7 +213,7 @@ std::unique_ptr<Kernel> Create(const DnnlContext& context, const KernelSite& sit
   loop.product = std::move(made);
   const int64_t bytes = loop.product->WorkspaceBytes() + loop.BufferBytes();
   const std::string describe = loop.product->name() + ", " + std::to_string(loop.product->threads()) +
-                               " threads, " + std::to_string((bytes + 1023) / 1024) + " KiB workspace";
+                               " threads, " + WorkspaceText(bytes);
   return MakeKernel(
       [loop = std::move(loop), run, weights_input](const KernelArgs& args) mutable -> std::string {
         const ThreadScope scope(loop.product->threads());

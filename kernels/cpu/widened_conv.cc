@@ -5,6 +5,7 @@
 #include "kernels/cpu/convert_bfloat16.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
+#include "kernels/site/workspace_text.h"
 #include "runtime/plan/workspace.h"
 
 namespace act {
@@ -100,8 +101,7 @@ class WidenedConv final : public Kernel {
   bool IsLibraryCall() const override { return true; }
   std::string Describe() const override {
     return "float32 " + name_ + ", " + std::to_string(threads_) + " threads, " +
-           std::to_string(chunks_.Count()) + " chunks, " + std::to_string((WorkspaceBytes() + 1023) / 1024) +
-           " KiB workspace";
+           std::to_string(chunks_.Count()) + " chunks, " + WorkspaceText(WorkspaceBytes());
   }
 
  private:

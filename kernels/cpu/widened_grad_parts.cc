@@ -6,6 +6,7 @@
 #include "kernels/cpu/widened_conv.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
+#include "kernels/site/workspace_text.h"
 #include "runtime/plan/workspace.h"
 
 namespace act {
@@ -82,8 +83,7 @@ class WidenedGradByThread final : public Kernel {
   bool IsLibraryCall() const override { return true; }
   std::string Describe() const override {
     return "float32 " + name_ + ", " + std::to_string(threads_) + " threads with sums of their own, " +
-           std::to_string(chunks_.Count()) + " chunks, " + std::to_string((WorkspaceBytes() + 1023) / 1024) +
-           " KiB workspace";
+           std::to_string(chunks_.Count()) + " chunks, " + WorkspaceText(WorkspaceBytes());
   }
 
  private:

@@ -11,6 +11,7 @@
 #include "kernels/cuda/registry.h"
 #include "kernels/cuda/widened_conv.h"
 #include "kernels/site/lambda_kernel.h"
+#include "kernels/site/workspace_text.h"
 
 namespace act::cuda {
 namespace {
@@ -66,8 +67,7 @@ class LibraryConv final : public Kernel {
   int64_t WorkspaceBytes() const override { return weights_bytes_ + cuda::WorkspaceBytes(parts_); }
   bool IsLibraryCall() const override { return true; }
   std::string Describe() const override {
-    return parts_[0].call->engine() + PartsText(parts_) + ", " +
-           std::to_string((WorkspaceBytes() + 1023) / 1024) + " KiB workspace";
+    return parts_[0].call->engine() + PartsText(parts_) + ", " + WorkspaceText(WorkspaceBytes());
   }
 
  private:

@@ -15,6 +15,7 @@
 #include "kernels/cuda/product.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
+#include "kernels/site/workspace_text.h"
 
 namespace act::cuda {
 namespace {
@@ -96,7 +97,7 @@ class WidenedConv final : public Kernel {
   bool IsLibraryCall() const override { return true; }
   std::string Describe() const override {
     return layout_.parts[0].call->engine() + ", widened" + PartsText(layout_.parts) + ", " +
-           std::to_string((WorkspaceBytes() + 1023) / 1024) + " KiB workspace";
+           WorkspaceText(WorkspaceBytes());
   }
 
  private:
