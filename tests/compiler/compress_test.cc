@@ -1,6 +1,5 @@
 // Which values are stored for the backward pass, and in which form.
 #include <algorithm>
-#include <random>
 #include <set>
 
 #include "compiler/ir/dump.h"
@@ -10,11 +9,8 @@ namespace act {
 namespace {
 
 using small_model::Attrs;
-using small_model::CountOps;
-using small_model::kImage;
 using small_model::Model;
 using testing_step::Take;
-using testing_step::Text;
 
 Plan CompileAt(const std::string& level, ImportResult model) {
   return Take(Compile(std::move(model), testing_step::Checked(level, "sgd")));

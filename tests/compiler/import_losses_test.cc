@@ -8,10 +8,8 @@ namespace {
 
 using import_testing::Attr;
 using import_testing::ErrorOf;
-using import_testing::Find;
 using import_testing::FindValue;
 using import_testing::Import;
-using import_testing::kGolden;
 using import_testing::Linear;
 using import_testing::OnnxModel;
 using import_testing::Ops;

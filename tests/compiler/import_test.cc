@@ -1,9 +1,5 @@
 // What the importer makes of models: types, parameters, losses, layouts.
-#include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <filesystem>
-#include <map>
 
 #include "compiler/ir/dump.h"
 #include "tests/compiler/import_testing.h"
@@ -14,7 +10,6 @@ namespace {
 using import_testing::Attr;
 using import_testing::ErrorOf;
 using import_testing::Find;
-using import_testing::FindValue;
 using import_testing::Import;
 using import_testing::kGolden;
 using import_testing::Linear;

@@ -1,6 +1,5 @@
 // The promises in the heads of the passes' files. rewrite_test.cc checks numbers, by running a
 // graph before and after a pass. compress_test.cc has what is stored.
-#include "compiler/ir/dump.h"
 #include "compiler/ir/verify.h"
 #include "passes/pass_table.h"
 #include "passes/planning/assign_storage.h"
