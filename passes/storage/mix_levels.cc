@@ -40,8 +40,10 @@ constexpr double kUnknown = .05;
 // A code that has less than this part of all elements is small: more bits for it cost next to nothing.
 constexpr double kSmallPart = 1. / 64;
 
-// True if there is one position a sample: after a pooling, in a class token, in a gate. Heads often read one.
+// True if there is one position a sample: after a pooling, in a class token, in a gate. Heads often read one. Rows of
+// all positions (64 N of them) are no vectors.
 bool IsVector(const Dims& dims) {
+  if (!dims.empty() && dims[0].per_batch > 1) return false;
   for (size_t i = 1; i + 1 < dims.size(); ++i)
     if (dims[i] != Dim(1)) return false;
   return true;
@@ -165,9 +167,10 @@ class Mixer {
               ? policy.average_bits / 8 *
                     static_cast<double>(TensorType{DType::kBool, edges[e].dims}.Elements().At(kComparedBatch))
               : static_cast<double>(PackedBytes(edges[e].codec, edges[e].dims, kComparedBatch));
-    if (policy.bytes_part < 1)
-      bytes = std::max(policy.bytes_part * bytes,
-                       static_cast<double>(LeastCodeBytes(edges, kComparedBatch, CodeBytes::kPacked)));
+    bytes *= policy.bytes_part;
+    // What heads read may take more than the other codes can spare. Only an average that the user asks for is a limit.
+    if (policy.average_bits == 0 || policy.bytes_part < 1)
+      bytes = std::max(bytes, static_cast<double>(LeastCodeBytes(edges, kComparedBatch, CodeBytes::kPacked)));
     return AllocateCodecs(edges, kComparedBatch,
                           static_cast<int64_t>(std::min(bytes, static_cast<double>(kTooLarge))),
                           CodeBytes::kPacked);

@@ -3,6 +3,7 @@
 #include <random>
 
 #include "compiler/ir/verify.h"
+#include "runtime/plan/plan_file.h"
 #include "tests/compiler/hostile_model.h"
 #include "tests/paths.h"
 
@@ -25,7 +26,7 @@ TEST(HostileFile, IsNamedForWhatItIs) {
   EXPECT_NE(ErrorOfBytes("").find("m.onnx: is empty, not an ONNX model"), std::string::npos);
   EXPECT_NE(ErrorOfBytes(std::string("\x1c\0\0\0ACTP", 8) + "12345678").find("not an ONNX model"),
             std::string::npos);
-  EXPECT_NE(ErrorOfBytes(std::string("\x1c\0\0\0ACTP", 8) + std::string(64, '\0'))
+  EXPECT_NE(ErrorOfBytes(std::string(plan_file::kMagic, sizeof plan_file::kMagic) + std::string(64, '\0'))
                 .find("a plan, not an ONNX model\nhint: run it with actrun"),
             std::string::npos);
   EXPECT_NE(ErrorOfBytes("PK\x03\x04 and more").find("a zip archive"), std::string::npos);
