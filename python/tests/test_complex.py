@@ -86,8 +86,8 @@ FUNCTIONS: List[Function] = [
     lambda z, w, y: z.split([1, 4], 1)[1] + w.unbind(1)[0][:, None] + [*z][0][1:],
     lambda z, w, y: z.real * w.imag,
     lambda z, w, y: -z * w.detach() + torch.zeros_like(w),
-    lambda z, w, y: z * z.abs() + w.angle(),  # no form here
-    lambda z, w, y: torch.add(z, w, alpha=2 - 1j) + w.to(y.dtype),  # nor for these
+    lambda z, w, y: z * z.abs() + w.angle(),
+    lambda z, w, y: torch.add(z, w, alpha=2 - 1j) + w.to(y.dtype),  # no forms here
     _imaginary_alone_trains,
 ]
 
@@ -150,8 +150,8 @@ def _filled(z: torch.Tensor, w: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     "function, message",
     [
         (_filled, "complex numbers changed in place are not supported: mul_"),
-        (lambda z, w, y: z * w.abs(), "'aten::view_as_complex' to ONNX opset version 17 is not supported"),
-        (lambda z, w, y: torch.fft.fft(y), "'aten::fft_fft' to ONNX opset version 17 is not supported"),
+        (lambda z, w, y: z * w.cumprod(0), "'aten::view_as_complex' to ONNX opset version 17 is not supported"),
+        (lambda z, w, y: torch.fft.hfft(y), "'aten::fft_hfft' to ONNX opset version 17 is not supported"),
     ],
 )
 def test_errors_say_what_is_not_supported(tmp_path: Path, function: Function, message: str) -> None:

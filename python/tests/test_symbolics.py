@@ -100,10 +100,28 @@ class Written(nn.Module):
         return F.softplus(self.plain(y), beta=3, threshold=1.5).mean(2).index_add(1, torch.tensor([4, 4]), x[:, :2, :4])
 
 
+class Lacked(nn.Module):
+    """What the TorchScript exporter lacks and ONNX has, and functions of which it has other forms."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.InstanceNorm2d(3, affine=True)
+        self.scale = nn.Parameter(torch.ones(8))
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:  # [N,3,6,8]
+        y = self.norm(image) * self.scale
+        y = y.sinh() + torch.cosh(y) + y.asinh() + (y.abs() + 1.5).acosh() + (y.tanh() * 0.9).atanh()
+        y = torch.hypot(y, image) + y.cummax(2).values + torch.exp2(y * 0.1) + torch.fft.rfft(y).abs().mean()
+        smaller = F.interpolate(y, (4, 3), mode="bilinear", antialias=True)
+        larger = F.interpolate(smaller, (9, 7), mode="bicubic", antialias=True)
+        return F.huber_loss(larger.quantile(0.4, 3), larger.amin(2).sum(2, keepdim=True)) + y.square().mean()
+
+
 @needs_tools
 @pytest.mark.parametrize(
     "name, model, inputs, options",
     [
+        ("lacked", Lacked, (torch.randn(4, 3, 6, 8),), {"loss": None, "dynamic_batch": True}),
         ("places", Places, (torch.randn(4, 3, 1, 6),), {"loss": "cross-entropy"}),
         (
             "pooled",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Tuple
+from typing import Any, Callable, Dict, Tuple
 
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from actc._complex import complex_as_pairs
 from actc._written_out import written_out
 
 
@@ -22,7 +23,7 @@ def test_label_smoothing_is_pytorchs() -> None:
             for reduction in ("mean", "sum", "none"):
                 loss = nn.CrossEntropyLoss(weight, label_smoothing=smoothing, reduction=reduction)
                 expected = loss(x, y)
-                with written_out():
+                with written_out("dynamo"):
                     torch.testing.assert_close(loss(x, y), expected)
                 assert torch.equal(loss(x, y), expected)
 
@@ -41,7 +42,7 @@ def test_binary_cross_entropy_is_pytorchs() -> None:
         for weight in (None, torch.rand(7)):
             for reduction in ("mean", "sum", "none"):
                 expected = step(y, weight=weight, reduction=reduction)
-                with written_out():
+                with written_out("dynamo"):
                     torch.testing.assert_close(step(y, weight=weight, reduction=reduction), expected)
                 assert torch.isfinite(expected[1]).all()
 
@@ -62,12 +63,12 @@ def test_ctc_loss_is_pytorchs() -> None:
     for blank in (0, 4):
         for reduction in ("mean", "sum", "none"):
             expected = step(blank, reduction)
-            with written_out():
+            with written_out("dynamo"):
                 torch.testing.assert_close(step(blank, reduction), expected)
     steps[1] = 4  # three equal labels need five steps
     assert step(0, "none")[0][1] == math.inf
     expected = step(0, "sum", zero_infinity=True)
-    with written_out():
+    with written_out("dynamo"):
         assert step(0, "none")[0][1] > 1e29
         torch.testing.assert_close(step(0, "sum", zero_infinity=True), expected)
 
@@ -78,11 +79,11 @@ def test_bags_of_embeddings_are_pytorchs() -> None:
     rows = [{"mode": mode, "padding_idx": padding} for mode in ("sum", "mean") for padding in (None, 2, -9)]
     for options in (*rows, {"mode": "max"}, {"mode": "sum", "per_sample_weights": weights}):
         expected = F.embedding_bag(bags, table, **options)
-        with written_out():
+        with written_out("dynamo"):
             torch.testing.assert_close(F.embedding_bag(bags, table, **options), expected)
     flat, starts = bags.reshape(-1), torch.tensor([0, 4, 9])
     expected = F.embedding_bag(flat, table, starts)
-    with written_out():
+    with written_out("dynamo"):
         assert torch.equal(F.embedding_bag(flat, table, starts), expected)
 
 
@@ -92,7 +93,7 @@ def test_pools_with_a_divisor_are_pytorchs() -> None:
     for options in forms:
         for kernel in (2, (2, 3)):
             expected = F.avg_pool2d(x, kernel, divisor_override=3, **options)
-            with written_out():
+            with written_out("dynamo"):
                 torch.testing.assert_close(F.avg_pool2d(x, kernel, divisor_override=3, **options), expected)
 
 
@@ -103,7 +104,196 @@ def test_attention_with_dropout_is_pytorchs(options) -> None:
         options = {"attn_mask": torch.randn(6, 5) if options["attn_mask"] else torch.rand(2, 1, 6, 5) < 0.8}
     # So few are dropped that none is: what remains is divided by 1 - 1e-9.
     expected = F.scaled_dot_product_attention(q, k, v, **options)
-    with written_out():
+    with written_out("dynamo"):
         assert torch.equal(F.scaled_dot_product_attention(q, k, v, **options), expected)
         found = F.scaled_dot_product_attention(q, k, v, dropout_p=1e-9, **options)
         torch.testing.assert_close(found, expected, equal_nan=True)
+
+
+def _step(function: Callable[[torch.Tensor], Any], start: torch.Tensor) -> Tuple[Any, torch.Tensor]:
+    """What a function makes of x, and the gradient of a sum of it."""
+    x = start.clone().requires_grad_()
+    made = function(x)
+    made = list(made) if isinstance(made, (tuple, list)) else [made]
+    reals = [torch.view_as_real(y) if y.is_complex() else y for y in made]
+    (gradient,) = torch.autograd.grad(sum(y.sin().sum() for y in reals if y.is_floating_point()), x)
+    return [y.detach() for y in reals], gradient
+
+
+def _ties(x: torch.Tensor) -> torch.Tensor:
+    return (x * 2).round() / 2 + 0 * x
+
+
+FUNCTIONS: Dict[str, Callable[[torch.Tensor], Any]] = {
+    "addcdiv": lambda x: torch.addcdiv(x, x, x.abs() + 1, value=2),
+    "addr": lambda x: torch.addr(x[0], x[0, :, 0], x[0, 0], beta=0.5, alpha=2),
+    "bilinear": lambda x: F.bilinear(x, x[..., :5], torch.arange(90.0).reshape(3, 6, 5).cos(), x[0, 0, :3]),
+    "channel_shuffle": lambda x: F.channel_shuffle(x.transpose(1, 2), 3),
+    "copysign": lambda x: torch.copysign(x, torch.tensor([0.0, -0.0, 1, -2, 3, -4])) + x.copysign(-1.0),
+    "corrcoef": lambda x: torch.corrcoef(x[0]),
+    "count_nonzero": lambda x: x * (x > 0).count_nonzero(1)[:, None] + torch.count_nonzero(x),
+    "cov": lambda x: torch.cov(x[0]) + x[0].cov(correction=0),
+    "cummax": lambda x: _ties(x).cummax(1),
+    "cummin": lambda x: torch.cummin(_ties(x), dim=-1).values,
+    "cumprod": lambda x: _ties(x).cumprod(2),
+    "diag_embed": lambda x: (
+        torch.diag_embed(x) + torch.diag_embed(x, -2, 0, 2)[:4, :6, :6].mean() + x.diag_embed(1).sum()
+    ),
+    "digamma": lambda x: torch.digamma(x * 3) + torch.special.psi(x * x * 40 + 0.01),
+    "dist": lambda x: torch.dist(x, x.flip(1), 1.5),
+    "entr": lambda x: torch.special.entr(x.sigmoid()),
+    "erfc": lambda x: torch.special.erfc(x) + x.erfc(),
+    "erfinv": lambda x: torch.erfinv(x.tanh() * 0.999),
+    "exp2": lambda x: x.exp2(),
+    "fliplr": lambda x: x.fliplr() + 2 * torch.flipud(x),
+    "frac": lambda x: (x * 3).frac(),
+    "heaviside": lambda x: x * torch.heaviside(_ties(x).detach(), torch.tensor(0.5)),
+    "hypot": lambda x: torch.hypot(x, x.flip(2)),
+    "inner": lambda x: torch.inner(x, x[0]) + torch.inner(x[0, 0], x[1, 1]),
+    "isclose": lambda x: x * torch.isclose(x, _ties(x), atol=0.1),
+    "kron": lambda x: torch.kron(x[0], x[1, 0]),
+    "kthvalue": lambda x: [*x.kthvalue(2, 1), torch.kthvalue(x, 3, keepdim=True).values],
+    "ldexp": lambda x: torch.ldexp(x, torch.tensor([1, 2, 0, -1, 3, 1])),
+    "lgamma": lambda x: torch.lgamma(x * 3) + torch.special.gammaln(x * x * 40 + 0.01),
+    "logaddexp": lambda x: torch.logaddexp(x, x[:, :1]) + torch.logaddexp2(x, x.flip(1)),
+    "logcumsumexp": lambda x: (x * 40).logcumsumexp(1),
+    "matrix_power": lambda x: torch.linalg.matrix_power(0.1 * x @ x.transpose(1, 2), 5),
+    "median": lambda x: [*x.median(1), torch.median(x, 2, keepdim=True).values, x[:3].median()],
+    "msort": lambda x: x.msort(),
+    "nanmean": lambda x: torch.where(x > 1, math.nan, x).nanmean(1) + x.nanmean(),
+    "nansum": lambda x: torch.where(x > 1, math.nan, x).nansum((1, 2)) + torch.nansum(x),
+    "ndtr": lambda x: torch.special.ndtr(x),
+    "quantile": lambda x: x.quantile(0.3, dim=2) + torch.quantile(x, 1.0, 2) + x.quantile(0, 1, keepdim=True).mean(),
+    "rad2deg": lambda x: torch.rad2deg(x) + x.deg2rad(),
+    "renorm": lambda x: x.renorm(2, 1, 2.5),
+    "rot90": lambda x: torch.cat([x.rot90(k, (1, 2)).flatten(1) for k in range(-1, 4)], 1),
+    "select_scatter": lambda x: x.select_scatter(x[:, 0] * 2, 1, -2),
+    "sinc": lambda x: _ties(x).sinc(),
+    "slice_scatter": lambda x: x.slice_scatter(x[:, :2] * 3, 1, -2) + x.slice_scatter(x[:, :, :3] * 3, 2, 0, 6, 2),
+    "take_along_dim": lambda x: torch.take_along_dim(x, x[:, :1].argsort(2), 2) + x.take_along_dim(torch.tensor([3])),
+    "threshold": lambda x: F.threshold(x, 0.3, -2) + nn.Threshold(-0.1, 20)(x),
+    "trace": lambda x: torch.trace(x[0] @ x[0].T),
+    "trapezoid": lambda x: torch.trapezoid(x, dx=2, dim=1).sum(1) + torch.trapezoid(x, x[0, 0] * 2).sum(1),
+    "trunc": lambda x: x * (x * 3).trunc() + torch.fix(x),
+    "xlogy": lambda x: torch.xlogy(_ties(x), x.abs() + 1) + torch.special.xlogy(_ties(x).clamp(min=0), x.abs()),
+    "cdist": lambda x: torch.cdist(x, x[:, :2] + 1) + torch.cdist(x, x[:, :2] + 1, p=1.0),
+}
+
+
+@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_are_pytorchs(name: str, exporter: str) -> None:
+    """Their gradients, too, and the named tuples that they return."""
+    function, x = FUNCTIONS[name], torch.randn(4, 5, 6)
+    x = x.double() if name in ("digamma", "lgamma") else x  # steep between poles
+    expected = _step(function, x)
+    with written_out(exporter):
+        torch.testing.assert_close(_step(function, x), expected, rtol=3e-5, atol=3e-5)
+
+
+def test_what_is_replaced_comes_back() -> None:
+    before = [dict(vars(owner)) for owner in (torch, torch.Tensor, torch.special, torch.fft, torch.linalg, F)]
+    for exporter in ("torchscript", "dynamo"):
+        with written_out(exporter):
+            assert torch.hypot is not before[0]["hypot"]
+            assert "hypot" in vars(torch.Tensor)
+    owners = (torch, torch.Tensor, torch.special, torch.fft, torch.linalg, F)
+    assert all(dict(vars(owner)) == old for owner, old in zip(owners, before))
+
+
+@pytest.mark.parametrize("norm", [None, "ortho", "forward"])
+def test_fourier_transforms_are_pytorchs(norm: str) -> None:
+    fft, x = torch.fft, torch.randn(3, 5, 6)
+    functions = (
+        lambda x: fft.fft(x, dim=1, norm=norm),
+        lambda x: fft.ifft(fft.fft(x, 7, norm=norm), 4, norm=norm),
+        lambda x: fft.rfft(x, norm=norm),
+        lambda x: fft.rfft(x, 9, 1, norm),
+        lambda x: fft.irfft(fft.rfft(x, norm=norm), norm=norm),
+        lambda x: fft.irfft(fft.rfft(x, norm=norm) * torch.complex(x[..., :4], x[..., 2:]), 7, norm=norm),
+        lambda x: fft.irfft(x, 8, 1, norm),
+        lambda x: fft.fft2(x, norm=norm),
+        lambda x: fft.ifft2(x, (4, 6), norm=norm).abs(),
+        lambda x: fft.fftn(x, norm=norm),
+        lambda x: fft.ifftn(x, (3, -1), norm=norm).angle().cos(),
+        lambda x: fft.irfftn(fft.rfftn(x, dim=(0, 2), norm=norm), dim=(0, 2), norm=norm),
+        lambda x: fft.irfft2(fft.rfft2(x, norm=norm), (5, 6), norm=norm),
+    )
+
+    for function in functions:
+
+        def real(x: torch.Tensor, function: Callable[[torch.Tensor], Any] = function) -> torch.Tensor:
+            y = function(x)
+            return torch.view_as_real(y) if y.is_complex() else y
+
+        expected = _step(real, x)
+        with written_out("torchscript"), complex_as_pairs(nn.Module()):
+            torch.testing.assert_close(_step(real, x), expected, rtol=1e-4, atol=1e-4)
+
+
+def _losses() -> Dict[str, Tuple[Callable[..., torch.Tensor], Tuple[torch.Tensor, ...]]]:
+    torch.manual_seed(1)
+    x, y, sign = torch.randn(6, 5), torch.randn(6, 5), torch.randn(6, 5).sign()
+    classes, rows = torch.randint(0, 5, (6,)), torch.randn(6).sign()
+    labels = torch.stack([torch.randperm(5) for _ in range(6)])
+    labels[torch.arange(6), torch.tensor([0, 1, 2, 3, 4, 1])] = -1
+    weight = torch.rand(5)
+    return {
+        "l1": (F.l1_loss, (x, y)),
+        "smooth_l1": (lambda *a, **k: F.smooth_l1_loss(*a, beta=0.6, **k), (x, y)),
+        "smooth_l1 as l1": (lambda *a, **k: F.smooth_l1_loss(*a, beta=0.0, **k), (x, y)),
+        "huber": (lambda *a, **k: F.huber_loss(*a, delta=0.6, **k), (x, y)),
+        "soft_margin": (F.soft_margin_loss, (x, sign)),
+        "hinge_embedding": (lambda *a, **k: F.hinge_embedding_loss(*a, margin=0.4, **k), (x, sign)),
+        "margin_ranking": (lambda *a, **k: F.margin_ranking_loss(a[0], y, a[1], margin=0.1, **k), (x, sign)),
+        "cosine_embedding": (lambda *a, **k: F.cosine_embedding_loss(a[0], y, a[1], margin=0.1, **k), (x, rows)),
+        "triplet": (lambda *a, **k: F.triplet_margin_loss(*a, swap=True, p=1.5, **k), (x, y, y.flip(0))),
+        "poisson": (lambda *a, **k: F.poisson_nll_loss(*a, full=True, **k), (x, y.abs() * 3)),
+        "poisson (rates)": (lambda *a, **k: F.poisson_nll_loss(a[0].exp(), a[1], log_input=False, **k), (x, y.abs())),
+        "gaussian": (lambda *a, **k: F.gaussian_nll_loss(*a, a[0] * 0.4, full=True, **k), (x.abs(), y)),
+        "gaussian (of rows)": (lambda *a, **k: F.gaussian_nll_loss(*a, a[0][:, 0] ** 2, **k), (x, y)),
+        "multi_margin": (lambda *a, **k: F.multi_margin_loss(*a, weight=weight, **k), (x, classes)),
+        "multi_margin (squares)": (lambda *a, **k: F.multi_margin_loss(*a, p=2, margin=0.7, **k), (x, classes)),
+        "multilabel_margin": (F.multilabel_margin_loss, (x, labels)),
+    }
+
+
+@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
+@pytest.mark.parametrize("name", _losses())
+def test_losses_are_pytorchs(name: str, exporter: str) -> None:
+    function, (x, *others) = _losses()[name]
+    for reduction in ("mean", "sum", "none"):
+        expected = _step(lambda x: function(x, *others, reduction=reduction), x)
+        with written_out(exporter):
+            torch.testing.assert_close(_step(lambda x: function(x, *others, reduction=reduction), x), expected)
+
+
+def test_adaptive_max_pools_are_pytorchs() -> None:
+    """Of equal elements the same one has the gradient."""
+    pools = (
+        lambda x: F.adaptive_max_pool1d(x[0], 5),
+        lambda x: F.adaptive_max_pool2d(x, (3, 5)),
+        lambda x: F.adaptive_max_pool2d(x, (None, 4)),
+        lambda x: F.adaptive_max_pool3d(x[None], (2, 3, 4)),
+        lambda x: F.adaptive_max_pool2d(x, (4, 3), return_indices=True)[0],
+    )
+    x = torch.randn(2, 3, 8, 9).round()
+    for pool in pools:
+        expected = _step(pool, x)
+        with written_out("dynamo"):
+            torch.testing.assert_close(_step(pool, x), expected)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("both_ways", [True, False])
+def test_projected_lstms_are_pytorchs(bias: bool, both_ways: bool) -> None:
+    layer = nn.LSTM(6, 5, 2, proj_size=3, bias=bias, bidirectional=both_ways, batch_first=True)
+    x = torch.randn(4, 7, 6)
+
+    def run(x: torch.Tensor) -> Tuple[torch.Tensor, ...]:
+        y, (h, c) = layer(x)
+        return y, h, c
+
+    expected = _step(run, x)
+    with written_out("torchscript"):
+        torch.testing.assert_close(_step(run, x), expected)

@@ -85,7 +85,7 @@ def _native(x: Any) -> Any:
     return _view_as_complex(torch.stack([x.re, x.im], -1)) if isinstance(x, Complex) else x
 
 
-def _parts(x: Any) -> Tuple[Any, Any]:
+def parts_of(x: Any) -> Tuple[Any, Any]:
     """Real and imaginary part of a tensor or number; None for that of a real one."""
     if isinstance(x, Complex):
         return x.re, x.im
@@ -99,12 +99,12 @@ def _each(func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """The function of the real parts and of the imaginary ones, which are 0 of a real tensor."""
 
     def real(x: Any) -> Any:
-        return x.to_real() if isinstance(x, torch.dtype) else _parts(x)[0]
+        return x.to_real() if isinstance(x, torch.dtype) else parts_of(x)[0]
 
     def imaginary(x: Any) -> Any:
         if isinstance(x, torch.Tensor) and x.is_floating_point():
             return torch.zeros_like(x)
-        return real(x) if _parts(x)[1] is None else _parts(x)[1]
+        return real(x) if parts_of(x)[1] is None else parts_of(x)[1]
 
     read = [*args, *kwargs.values()]
     if any(isinstance(x, torch.dtype) and not x.is_complex for x in read):
@@ -114,7 +114,7 @@ def _each(func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 
 
 def _product(func: Callable[..., Any], a: Any, b: Any) -> Complex:
-    (ar, ai), (br, bi) = _parts(a), _parts(b)
+    (ar, ai), (br, bi) = parts_of(a), parts_of(b)
     if bi is None:
         return Complex(func(ar, br), func(ai, br))
     if ai is None:
@@ -123,7 +123,7 @@ def _product(func: Callable[..., Any], a: Any, b: Any) -> Complex:
 
 
 def _quotient(func: Callable[..., Any], a: Any, b: Any) -> Complex:
-    br, bi = _parts(b)
+    br, bi = parts_of(b)
     if bi is None:
         return Complex(func(a.re, br), func(a.im, br))
     size = br * br + bi * bi
@@ -134,6 +134,12 @@ def _power(func: Callable[..., Any], z: Complex, exponent: Any = 2) -> Any:
     if not isinstance(exponent, int) or exponent < 1:
         return NotImplemented
     return functools.reduce(functools.partial(_product, operator.mul), [z] * exponent)
+
+
+def _size(func: Callable[..., Any], z: Complex) -> torch.Tensor:
+    square = z.re * z.re + z.im * z.im
+    none = square == 0  # where the gradient is 0, as in PyTorch
+    return torch.where(none, torch.zeros_like(square), torch.where(none, torch.ones_like(square), square).sqrt())
 
 
 def _exported_view_as_complex(input: torch.Tensor) -> Complex:
@@ -154,6 +160,8 @@ _FORMS: Dict[str, Callable[..., Any]] = {
     **dict.fromkeys("pow __pow__ square".split(), _power),
     **dict.fromkeys("conj conj_physical".split(), lambda func, z: Complex(z.re, -z.im)),
     **dict.fromkeys("reciprocal __rdiv__ __rtruediv__".split(), lambda func, z, x=1: _quotient(operator.truediv, x, z)),
+    **dict.fromkeys("abs __abs__ absolute".split(), _size),
+    "angle": lambda func, z: torch.atan2(z.im, z.re),
     "exp": lambda func, z: _exported_polar(z.re.exp(), z.im),
     "real": lambda func, z: z.re,
     "imag": lambda func, z: z.im,

@@ -187,7 +187,7 @@ def run_exporter(
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         file = os.path.join(folder, "model.onnx")
-        with _silent(), written_out(), complex_as_pairs(module):
+        with _silent(), written_out(attempt.exporter), complex_as_pairs(module):
             (_dynamo if attempt.exporter == "dynamo" else _torchscript)(module, tensors, names, file, attempt)
         graph: onnx.ModelProto = onnx.load(file)
     _define_stop(graph)

@@ -9,7 +9,7 @@ from typing import Any, Iterator
 import onnx
 import torch
 
-from . import _random_forms
+from . import _image_forms, _random_forms
 from ._errors import ExportError
 from ._forms import constant, extent, integer, integers, number, numbers, rank_of, value_of
 
@@ -73,6 +73,21 @@ def _index_add(g: Any, x: Any, axis: Any, index: Any, other: Any, alpha: Any = N
     aligned = g.op("Reshape", index, constant(g, [-1 if i == along else 1 for i in range(rank)]))
     places = g.op("Expand", aligned, g.op("Shape", other))
     return g.op("ScatterElements", x, places, other, axis_i=along, reduction_s="add")
+
+
+def _instance_norm(
+    g: Any, x: Any, weight: Any, bias: Any, mean: Any, variance: Any, of_input: Any, momentum: Any, epsilon: Any, _: Any
+) -> Any:
+    """torch.instance_norm by the statistics of each image, which the exporter refuses for a batch that it does not
+    know."""
+    channels = (x.type().varyingSizes() or [None, None])[1]
+    if not integer(of_input, "a choice of statistics") or channels is None:
+        raise ExportError("torch.instance_norm by running statistics, or of unknown channels, has no ONNX form here")
+    scale, shift = (
+        g.op("Constant", value_t=torch.full((channels,), value)) if given.node().mustBeNone() else given
+        for given, value in ((weight, 1.0), (bias, 0.0))
+    )
+    return g.op("InstanceNormalization", x, scale, shift, epsilon_f=number(epsilon, "an epsilon of a norm"))
 
 
 def _linspace(g: Any, start: Any, end: Any, steps: Any, *_: Any) -> Any:
@@ -175,25 +190,9 @@ def _unfold(g: Any, x: Any, axis: Any, size: Any, step: Any) -> Any:
     return g.op("Transpose", g.op("Gather", x, places, axis_i=along), perm_i=order)
 
 
-def _upsample_nearest_exact(g: Any, x: Any, output_size: Any, scales: Any) -> Any:
-    """torch.nn.functional.interpolate(mode="nearest-exact"), which the exporter lacks: the pixel under the new pixel's
-    center."""
-    none = g.op("Constant", value_t=torch.tensor([], dtype=torch.float32))
-    if scales.node().mustBeNone():
-        image = g.op("Slice", g.op("Shape", x), constant(g, [0]), constant(g, [2]), constant(g, [0]))
-        sizes = [none, g.op("Concat", image, constant(g, integers(output_size, "a size of an image")), axis_i=0)]
-    else:
-        factors = numbers(scales, "a scale of an image")
-        sizes = [constant(g, [1.0, 1.0, *factors])]
-    return g.op(
-        "Resize",
-        x,
-        none,
-        *sizes,
-        coordinate_transformation_mode_s="half_pixel",
-        mode_s="nearest",
-        nearest_mode_s="round_prefer_ceil",
-    )
+def _same(name: str) -> Any:
+    """A function of one operand that ONNX has and the exporter lacks."""
+    return lambda g, x: g.op(name, x)
 
 
 def _detach(g: Any, x: Any) -> Any:
@@ -204,9 +203,12 @@ def _detach(g: Any, x: Any) -> Any:
 
 
 _OURS = {
-    "aten::_upsample_nearest_exact1d": _upsample_nearest_exact,
-    "aten::_upsample_nearest_exact2d": _upsample_nearest_exact,
-    "aten::_upsample_nearest_exact3d": _upsample_nearest_exact,
+    **{f"aten::{name.lower()}": _same(name) for name in ("Acosh", "Asinh", "Atanh", "Cosh", "Sinh")},
+    "aten::_upsample_bicubic2d_aa": _image_forms.upsample_antialiased("cubic"),
+    "aten::_upsample_bilinear2d_aa": _image_forms.upsample_antialiased("linear"),
+    "aten::_upsample_nearest_exact1d": _image_forms.upsample_nearest_exact,
+    "aten::_upsample_nearest_exact2d": _image_forms.upsample_nearest_exact,
+    "aten::_upsample_nearest_exact3d": _image_forms.upsample_nearest_exact,
     "aten::adaptive_avg_pool1d": _adaptive_avg_pool,
     "aten::adaptive_avg_pool2d": _adaptive_avg_pool,
     "aten::adaptive_avg_pool3d": _adaptive_avg_pool,
@@ -218,14 +220,17 @@ _OURS = {
     "aten::feature_alpha_dropout": _random_forms.feature_alpha_dropout,
     "aten::feature_dropout": _random_forms.feature_dropout,
     "aten::index_add": _index_add,
+    "aten::instance_norm": _instance_norm,
     "aten::linspace": _linspace,
     "aten::movedim": _movedim,
     "aten::repeat_interleave": _repeat_interleave,
     "aten::rms_norm": _rms_norm,
+    "aten::sgn": _same("Sign"),
     "aten::softplus": _softplus,
     "aten::unflatten": _unflatten,
     "aten::unfold": _unfold,
     "aten::uniform": _random_forms.uniform,
+    "torchvision::deform_conv2d": _image_forms.deform_conv,
 }
 
 

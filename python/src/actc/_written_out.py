@@ -10,12 +10,16 @@ import torch
 from torch.nn import functional as F
 
 from ._ctc import exported_ctc_loss
+from ._functions import replacements
+from ._layer_forms import adaptive_max_pool, lstm
+from ._loss_forms import LOSSES, reduced
 
 _cross_entropy = F.cross_entropy
 _binary_cross_entropy = F.binary_cross_entropy
 _attention = F.scaled_dot_product_attention
 _embedding_bag = F.embedding_bag
 _avg_pool2d = F.avg_pool2d
+_gaussian_nll_loss = F.gaussian_nll_loss
 
 
 def _exported_cross_entropy(
@@ -63,7 +67,7 @@ def _cross_entropy_of_probabilities(
     if weight is not None:
         weighted = weighted * weight.reshape((1, -1) + (1,) * (outputs.ndim - 2))
     loss = -weighted.sum(1)
-    return loss if reduction == "none" else loss.sum() if reduction == "sum" else loss.mean()
+    return reduced(loss, reduction)
 
 
 def _exported_binary_cross_entropy(
@@ -85,7 +89,26 @@ def _exported_binary_cross_entropy(
     loss = value + slope * (input - p)
     if weight is not None:
         loss = loss * weight
-    return loss if reduction == "none" else loss.sum() if reduction == "sum" else loss.mean()
+    return reduced(loss, reduction)
+
+
+def _exported_gaussian_nll_loss(
+    input: torch.Tensor,
+    target: torch.Tensor,
+    var: Union[float, torch.Tensor],
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> torch.Tensor:
+    """F.gaussian_nll_loss without the question whether a variance is negative, which the dynamo exporter
+    cannot answer. The gradient passes the lower limit of variances, as PyTorch's does."""
+    if not isinstance(var, torch.Tensor) or reduction not in ("none", "mean", "sum"):
+        return _gaussian_nll_loss(input, target, var, full, eps, reduction)
+    if var.ndim == input.ndim - 1:
+        var = var.unsqueeze(-1)
+    var = var + (var.clamp(min=eps) - var).detach()
+    loss = 0.5 * (var.log() + (input - target) ** 2 / var)
+    return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
 
 
 def _exported_attention(
@@ -105,6 +128,9 @@ def _exported_attention(
     The dynamo exporter traces a view of it with the order of one kernel, and refuses that view when it
     decomposes the operator (pytorch issue 136543). A copy has one order."""
     if dropout_p == 0:
+        if enable_gqa and torch.jit.is_tracing():  # TorchScript's exporter lacks it
+            key, value = (x.repeat_interleave(query.size(-3) // x.size(-3), -3) for x in (key, value))
+            enable_gqa = False
         options = {"enable_gqa": True} if enable_gqa else {}  # versions before 2.5 lack it
         result = _attention(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, **options)
         return result.clone(memory_format=torch.contiguous_format)
@@ -186,17 +212,25 @@ _WRITTEN_OUT = {
     "scaled_dot_product_attention": _exported_attention,
     "embedding_bag": _exported_embedding_bag,
     "avg_pool2d": _exported_avg_pool2d,
+    "gaussian_nll_loss": _exported_gaussian_nll_loss,
+    **{f"adaptive_max_pool{axes}d": adaptive_max_pool(axes) for axes in (1, 2, 3)},
 }
 
 
 @contextlib.contextmanager
-def written_out() -> Iterator[None]:
-    """While it lasts, these functions of torch.nn.functional export whole."""
-    originals = {name: getattr(F, name) for name in _WRITTEN_OUT}
-    for name, function in _WRITTEN_OUT.items():
-        setattr(F, name, function)
+def written_out(exporter: str) -> Iterator[None]:
+    """While it lasts, the functions that this exporter lacks, or drops a part of, export whole."""
+    functions = {**_WRITTEN_OUT, **(LOSSES if exporter == "torchscript" else {})}
+    changes = [(F, name, function) for name, function in functions.items()] + replacements(exporter)
+    changes.append((torch._VF, "lstm", lstm))  # type: ignore[attr-defined]
+    originals = [(owner, name, vars(owner).get(name)) for owner, name, _ in changes]
+    for owner, name, function in changes:
+        setattr(owner, name, function)
     try:
         yield
     finally:
-        for name, function in originals.items():
-            setattr(F, name, function)
+        for owner, name, function in originals:
+            if function is None:  # inherited
+                delattr(owner, name)
+            else:
+                setattr(owner, name, function)

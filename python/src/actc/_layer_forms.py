@@ -1,0 +1,95 @@
+"""Layers that an exporter lacks, in functions that it has."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
+
+import torch
+from torch.nn import functional as F
+
+_lstm = torch._VF.lstm  # type: ignore[attr-defined]
+
+
+def adaptive_max_pool(axes: int) -> Callable[..., Any]:
+    """F.adaptive_max_pool1d to 3d of windows that are not of one length: exporters have those of one. The last axis is
+    the first that is reduced. So of equal elements the one is chosen that PyTorch chooses, which its gradient goes
+    to."""
+    original = getattr(F, f"adaptive_max_pool{axes}d")
+
+    def pool(input: torch.Tensor, output_size: Union[int, Sequence[Any]], return_indices: bool = False) -> torch.Tensor:
+        given = [output_size] * axes if isinstance(output_size, int) else list(output_size)
+        extents = [int(n) for n in input.shape[-axes:]]
+        counts = [n if count is None else int(count) for n, count in zip(extents, given)]
+        if return_indices or len(counts) != axes or all(n % count == 0 for n, count in zip(extents, counts)):
+            return original(input, output_size, return_indices)
+        for axis in range(-1, -axes - 1, -1):
+            n, count = extents[axis], counts[axis]
+            windows = [(i * n // count, -(-(i + 1) * n // count)) for i in range(count)]
+            parts = [input.narrow(axis, begin, end - begin).max(axis, keepdim=True)[0] for begin, end in windows]
+            input = torch.cat(parts, axis)
+        return input
+
+    return pool
+
+
+def _steps(
+    x: torch.Tensor, h: torch.Tensor, c: torch.Tensor, weights: Sequence[torch.Tensor], backwards: bool
+) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """One direction of a layer: x [T, N, I] -> the states h of all steps, the last h, the last c."""
+    of_input, of_state, *biases, projection = weights
+    gates = x @ of_input.t()
+    for bias in biases:
+        gates = gates + bias
+    made: List[torch.Tensor] = []
+    steps = range(int(x.shape[0]))
+    for t in reversed(steps) if backwards else steps:
+        i, f, new, o = (gates[t] + h @ of_state.t()).chunk(4, -1)
+        c = f.sigmoid() * c + i.sigmoid() * new.tanh()
+        h = (o.sigmoid() * c.tanh()) @ projection.t()
+        made.append(h)
+    return torch.stack(made[::-1] if backwards else made), h, c
+
+
+def lstm(*args: Any) -> Any:
+    """torch.lstm of one whose states are projected (nn.LSTM with proj_size), as steps. Others are left to the
+    exporters, which drop the projection or refuse it."""
+    x, states, weights, biased, layers, dropout, training, both_ways, batch_first = (*args, *[None] * 9)[:9]
+    if not isinstance(weights, (list, tuple)) or not isinstance(biased, bool):
+        return _lstm(*args)
+    directions = 2 if both_ways else 1
+    each = 5 if biased else 3
+    if len(weights) != layers * directions * each:
+        return _lstm(*args)
+    x = x.transpose(0, 1) if batch_first else x
+    last_h, last_c = [], []
+    for layer in range(layers):
+        made = []
+        for direction in range(directions):
+            at = layer * directions + direction
+            mine = weights[at * each : (at + 1) * each]
+            y, h, c = _steps(x, states[0][at], states[1][at], mine, direction == 1)
+            made.append(y)
+            last_h.append(h)
+            last_c.append(c)
+        x = torch.cat(made, -1) if both_ways else made[0]
+        if layer + 1 < layers and dropout > 0:
+            x = F.dropout(x, dropout, training)
+    return (x.transpose(0, 1) if batch_first else x), torch.stack(last_h), torch.stack(last_c)
+
+
+def threshold(input: torch.Tensor, threshold: float, value: float, inplace: bool = False) -> Any:
+    if inplace:
+        return NotImplemented
+    return torch.where(input > threshold, input, torch.full_like(input, value))
+
+
+def bilinear(
+    input1: torch.Tensor, input2: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor] = None
+) -> torch.Tensor:
+    y = torch.einsum("...i,kij,...j->...k", input1, weight, input2)
+    return y if bias is None else y + bias
+
+
+def channel_shuffle(input: torch.Tensor, groups: int) -> torch.Tensor:
+    split = input.reshape((input.shape[0], groups, -1) + tuple(input.shape[2:]))
+    return split.transpose(1, 2).reshape(input.shape)
