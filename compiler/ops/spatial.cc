@@ -2,6 +2,7 @@
 // [M, C / group, K..].
 #include "compiler/ops/grad_context.h"
 #include "compiler/ops/grid_sample.h"
+#include "compiler/ops/roi_align.h"
 #include "runtime/base/error.h"
 
 namespace act {
@@ -232,6 +233,7 @@ void AddSpatialOps(std::vector<OpDef>& ops) {
   ops.push_back({.name = "Resize", .infer = InferResize, .grad = ResizeGrad});
   ops.push_back({.name = "ResizeGrad", .infer = InferResizeGrad, .gradient = true});
   AddGridSampleOps(ops);
+  AddRoiAlignOps(ops);
 }
 
 }  // namespace act

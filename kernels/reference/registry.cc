@@ -23,6 +23,7 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceRandom(list);
   RegisterReferenceResize(list);
   RegisterReferenceGridSample(list);
+  RegisterReferenceRoiAlign(list);
   RegisterReferenceLoss(list);
   RegisterReferenceBatchNorm(list);
   RegisterReferenceStepScalar(list);

@@ -24,6 +24,7 @@ void RegisterReferenceInteger(KernelRegistry& registry);
 void RegisterReferenceRandom(KernelRegistry& registry);
 void RegisterReferenceResize(KernelRegistry& registry);
 void RegisterReferenceGridSample(KernelRegistry& registry);
+void RegisterReferenceRoiAlign(KernelRegistry& registry);
 void RegisterReferenceLoss(KernelRegistry& registry);
 void RegisterReferenceBatchNorm(KernelRegistry& registry);
 void RegisterReferenceStepScalar(KernelRegistry& registry);

@@ -86,6 +86,8 @@ const RuntimeOp kOps[] = {
      .why_not_tileable = UnlessOfSamples,
      .workspace = {nullptr, CudaGridGradientWorkspace}},
     {.name = "GridSampleGradGrid", .operands = {3, 3}, .why_not_tileable = UnlessOfSamples},
+    {.name = "RoiAlign", .operands = {3, 3}},
+    {.name = "RoiAlignGrad", .operands = {3, 3}},
 
     {.name = "ReduceSum",
      .why_not_tileable = WhyNotTileableReduction,

@@ -1,4 +1,4 @@
-// Rows of GridSample and AffineGrid. The truth extends the image over the whole plane, element by
+// Rows of GridSample, AffineGrid and RoiAlign. The truth extends the image over the whole plane, element by
 // element, and weighs all elements near a point; the kernels move coordinates instead.
 #pragma once
 
@@ -102,6 +102,45 @@ inline OpCase AffineGridCase(const Ints& size, bool align_corners) {
           }};
 }
 
+// A bin is the mean over its samples, and a sample the sum over all pixels of a hat around each. x channels last,
+// regions of the first image or of the second.
+inline OpCase RoiCase(int64_t samples, bool half_pixel) {
+  const Ints dims{2, 4, 5, 3};
+  return {"RoiAlign",
+          {{dims}, {{3, 4}, 0, 4, Kind::kFixed}, {{3}, 0, 2, Kind::kIndex}},
+          One("RoiAlign", Attrs({{"bins", Ints{2, 3}},
+                                 {"samples", samples},
+                                 {"scale", .75},
+                                 {"half_pixel", int64_t{half_pixel}}})),
+          [=](const Tensors& t) {
+            return truth::Make({3, 2, 3, 3}, [&](const Ints& i) {
+              Ints count(2);
+              double start[2], bin[2];
+              for (int64_t a = 0; a < 2; ++a) {  // y, then x
+                const double from = t[1].at({i[0], 1 - a}) * .75, to = t[1].at({i[0], 3 - a}) * .75;
+                const double extent = half_pixel ? to - from : std::max(to - from, 1.0);
+                const auto k = static_cast<size_t>(a);
+                start[k] = from - (half_pixel ? .5 : 0);
+                bin[k] = extent / (a == 0 ? 2 : 3);
+                count[k] = samples > 0 ? samples : std::max<int64_t>(0, std::llround(std::ceil(bin[k])));
+              }
+              const auto hat = [&](size_t axis, int64_t b, int64_t sample, int64_t pixel, int64_t extent) {
+                const double part = (static_cast<double>(sample) + .5) / static_cast<double>(count[axis]);
+                const double place = start[axis] + bin[axis] * (static_cast<double>(b) + part);
+                if (place < -1 || place > static_cast<double>(extent)) return 0.0;
+                const double inside = std::clamp(place, 0.0, static_cast<double>(extent - 1));
+                return std::max(0.0, 1 - std::fabs(inside - static_cast<double>(pixel)));
+              };
+              double sum = 0;
+              truth::ForEach({count[0], count[1], dims[1], dims[2]}, [&](const Ints& k) {
+                sum += hat(0, i[1], k[0], k[2], dims[1]) * hat(1, i[2], k[1], k[3], dims[2]) *
+                       t[0].at({static_cast<int64_t>(t[2].at({i[0]})), k[2], k[3], i[3]});
+              });
+              return sum / static_cast<double>(std::max<int64_t>(1, count[0] * count[1]));
+            });
+          }};
+}
+
 inline std::vector<OpCase> GridCases() {
   std::vector<OpCase> cases;
   for (const char* mode : {"nearest", "linear", "cubic"})
@@ -112,6 +151,8 @@ inline std::vector<OpCase> GridCases() {
         cases.push_back(GridCase({{1, 3, 4, 2, 2}, {1, 2, 2, 1, 3}, mode, outside, align}));
         cases.push_back(GridCase({{1, 1, 3, 2}, {1, 2, 2, 2}, mode, outside, align}));
       }
+  for (const int64_t samples : {0, 1, 3})
+    for (const bool half_pixel : {false, true}) cases.push_back(RoiCase(samples, half_pixel));
   cases.push_back(GridCase({{0, 3, 4, 2}, {0, 2, 2, 2}, "linear", "zeros"}));
   cases.push_back(GridCase({{2, 3, 4, 2}, {2, 0, 2, 2}, "linear", "zeros"}));
   for (const bool align : {false, true})

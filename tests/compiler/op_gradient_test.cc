@@ -92,6 +92,7 @@ TEST(OperatorTable, EachOperatorOfModelsHasARow) {
                                           "ResizeGrad",
                                           "GridSampleGradInput",
                                           "GridSampleGradGrid",
+                                          "RoiAlignGrad",
                                           "SoftmaxCrossEntropyGrad",
                                           "BatchNormStats",
                                           "BatchNormMoments",

@@ -126,6 +126,13 @@ inline OpCase SmallCase(const std::string& op) {
                                              : SmallCaseOf(op, {points, image, points}, {points});
     return with(with(c, "mode", std::string("linear")), "outside", std::string("border"));
   }
+  if (op.starts_with("RoiAlign")) {
+    const Ints bins{2, 2, 2, 2};
+    OpCase c = SmallCaseOf(op, {op == "RoiAlign" ? image : bins}, {op == "RoiAlign" ? bins : image});
+    c.inputs.push_back(Floats({2, 4}, {0, 0, 3, 3, 1, 1, 2, 3}));
+    c.inputs.push_back(Labels({2}, {0, 0}));
+    return with(c, "bins", Ints{2, 2});
+  }
   if (op.starts_with("Reduce")) return ReduceCase(op, {4, 9}, {1}, false);
   if (op == "BatchNormStats") return BatchNormCase(Random({4, 3, 3, 5}, 1));
   if (op == "BatchNormMoments") return BatchNormMomentsCase(Random({4, 3, 3, 5}, 1));

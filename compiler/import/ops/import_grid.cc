@@ -1,4 +1,4 @@
-// GridSample, and AffineGrid, which makes grids for it.
+// GridSample, AffineGrid, which makes grids for it, and RoiAlign.
 #include <algorithm>
 
 #include "compiler/import/core/importer.h"
@@ -24,6 +24,28 @@ llvm::Error ImportGridSample(NodeContext& c) {
   attrs.Set("outside", outside);
   attrs.Set("align_corners", int64_t{c.attrs.Int("align_corners") != 0});
   ACT_TRY(const ValueId y, c.Emit("GridSample", {x, grid}, attrs));
+  return c.Return(c.ToChannelsFirst(y));
+}
+
+// x [N, C, H, W], regions [R, 4], their images [R] -> [R, C, bins]
+llvm::Error ImportRoiAlign(NodeContext& c) {
+  const std::string mode = c.attrs.String("mode", "avg");
+  const std::string pixels =
+      c.attrs.String("coordinate_transformation_mode", c.opset() < 16 ? "output_half_pixel" : "half_pixel");
+  if (mode != "avg")
+    return c.Fail("mode '" + mode + "' is not supported", "mode 'avg', which torchvision's roi_align has");
+  if (pixels != "half_pixel" && pixels != "output_half_pixel")
+    return c.Fail("coordinate_transformation_mode '" + pixels + "' is not supported");
+  ACT_TRY(ValueId x, c.Value(0));
+  ACT_TRY(x, c.ToChannelsLast(x));
+  ACT_TRY(const ValueId regions, c.Value(1));
+  ACT_TRY(const ValueId image, c.Value(2));
+  Attributes attrs;
+  attrs.Set("bins", std::vector<int64_t>{c.attrs.Int("output_height", 1), c.attrs.Int("output_width", 1)});
+  attrs.Set("samples", c.attrs.Int("sampling_ratio"));
+  attrs.Set("scale", c.attrs.Float("spatial_scale", 1));
+  attrs.Set("half_pixel", int64_t{pixels == "half_pixel"});
+  ACT_TRY(const ValueId y, c.Emit("RoiAlign", {x, regions, image}, attrs));
   return c.Return(c.ToChannelsFirst(y));
 }
 
@@ -85,6 +107,7 @@ const std::vector<ImportEntry>& GridImports() {
   static const std::vector<ImportEntry> entries = {
       {"GridSample", 2, 2, ImportGridSample},
       {"AffineGrid", 2, 2, ImportAffineGrid},
+      {"RoiAlign", 3, 3, ImportRoiAlign},
   };
   return entries;
 }
