@@ -102,8 +102,8 @@ inline OpCase AffineGridCase(const Ints& size, bool align_corners) {
           }};
 }
 
-// A bin is the mean over its samples, and a sample the sum over all pixels of a hat around each. x channels last,
-// regions of the first image or of the second.
+// A bin is the mean over its samples, and a sample the sum over all pixels of a hat around each. x has its
+// channels last; regions are of the first image or of the second.
 inline OpCase RoiCase(int64_t samples, bool half_pixel) {
   const Ints dims{2, 4, 5, 3};
   return {"RoiAlign",
