@@ -92,7 +92,7 @@ TEST(RecognizeAttention, WhatIsPackedIsOneCodeDecodedOnce) {
   EXPECT_EQ(node.inputs[1], node.inputs[3]);
   EXPECT_EQ(node.outputs.size(), 1u);
   EXPECT_EQ(std::count_if(plan.edges.begin(), plan.edges.end(),
-                          [](const SavedEdge& e) { return e.form.find("uniform4") != std::string::npos; }),
+                          [](const SavedEdge& e) { return e.form.find("uniform5") != std::string::npos; }),
             1);
 }
 
