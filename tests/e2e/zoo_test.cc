@@ -189,7 +189,7 @@ TEST(SmallReport, QueriesKeysAndValuesShareNoGroup) {
   int found = 0;
   for (const auto& edge : *report->getArray("edges")) {
     const auto form = edge.getAsObject()->getString("form").value_or("");
-    found += form == "uniform4,g64,dither";
+    found += form == "uniform5,g64,dither";
   }
   EXPECT_EQ(found, 4);  // one per block
 }
