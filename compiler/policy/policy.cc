@@ -13,9 +13,8 @@
 namespace act {
 namespace {
 
-// Of attention's queries and keys. Training sharpens attention: scores of a deviation near 0 at first soon have one of
-// 10, and an error of a score multiplies its probability by exp(error). Where scores are known to have a deviation of 1,
-// kUnitScoreBits are enough.
+// Of attention's queries and keys. Scores of a deviation of 1 need kUnitScoreBits. Training sharpens attention: their
+// deviation is near 0 at first, and soon 10. So queries and keys have kScoreBits unless an average is asked for.
 constexpr int kScoreBits = 5, kUnitScoreBits = 4;
 constexpr int kRecomputedBits = 4;  // the fewest of an anchor
 constexpr int64_t kLeastGroupSize = 64;
@@ -50,11 +49,13 @@ bool IsOfSamples(const EdgeFacts& facts, int64_t group_size) {
   return facts.fixed_batch && facts.type.rank() > 1 && facts.type.Elements().fixed >= kGroups * group_size;
 }
 
-// The fewest bits of attention's queries and keys. A score's error e multiplies its probability by exp(e), however
-// large the score is. So queries and keys of scores that are twice as large need one bit more.
-int ScoreBits(const EdgeFacts& facts) {
-  return std::clamp(kUnitScoreBits + facts.score_bits, kScoreBits, kCarefulBits);
+// The fewest bits of attention's queries and keys, by what the graph tells of scores. A score's error e multiplies its
+// probability by exp(e), however large the score is. So queries and keys of scores that are twice as large need one bit
+// more.
+int KnownScoreBits(const EdgeFacts& facts) {
+  return std::min(kUnitScoreBits + facts.score_bits, kCarefulBits);
 }
+int ScoreBits(const EdgeFacts& facts) { return std::max(KnownScoreBits(facts), kScoreBits); }
 
 // Does a sample have less than a group of elements?
 bool IsSmall(const EdgeFacts& facts, int64_t group_size) {
@@ -204,8 +205,7 @@ int LeastBits(const Policy& policy, const EdgeFacts& facts) {
   if (policy.rules.same_bits) return 1;
   const int average = policy.average_bits > 0 ? static_cast<int>(policy.average_bits) : kCarefulBits;
   if (facts.for_scores || facts.score_bits > 0)
-    return std::clamp(average, kUnitScoreBits + std::min(facts.score_bits, kCarefulBits - kUnitScoreBits),
-                      ScoreBits(facts));
+    return std::clamp(average, KnownScoreBits(facts), ScoreBits(facts));
   const int least = facts.of_loss ? kCarefulBits : facts.anchor ? kRecomputedBits : 1;
   return std::clamp(average, 1, least);
 }
