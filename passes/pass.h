@@ -29,6 +29,9 @@ struct PassContext {
   UpdateOptions updates;  // the optimizer, and how gradients become updates
   Policy policy;          // the level: what is stored, and in which form
   Compute compute = Compute::kFloat32;
+  std::optional<Codec> frozen_weights;  // --frozen-weights: the code of parameters that do not train
+  // Of an evaluation: the training step. Both read the same parameters.
+  const Graph* training = nullptr;
   int64_t workspace_limit = 0;  // bytes of scratch space a node; 0: no limit
   bool wants_variance = false;  // relative_variance is asked for
   // Whose peak planning lowers. The plan serves all of them.

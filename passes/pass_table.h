@@ -29,6 +29,7 @@ llvm::Error AddGradients(Graph& graph, PassContext& context);
 llvm::Error JoinSlices(Graph& graph, PassContext& context);
 // This says what is bfloat16.
 llvm::Error NarrowValues(Graph& graph, PassContext& context);
+llvm::Error CodeFrozen(Graph& graph, PassContext& context);
 // These decide what is stored.
 llvm::Error KeepExactly(Graph& graph, PassContext& context);
 llvm::Error MarkLosses(Graph& graph, PassContext& context);
@@ -202,6 +203,11 @@ inline constexpr PassEntry kPasses[] = {
      "between"},
     {"fuse-loops", Both(FuseLoops), kFused, kPerCandidate, kAlways,
      "runs elementwise chains, sums, encode and decode in one pass over memory"},
+    {"code-frozen", Both(CodeFrozen), kFused, kPerCandidate,
+     [](Context c) { return c.frozen_weights.has_value(); },
+     "--frozen-weights: stores weights that do not train as codes; runs after fuse-loops, which leaves "
+     "products with "
+     "the operands that they will read, and before narrow-values, which says what is decoded to bfloat16"},
     {"narrow-values", Both(NarrowValues), kFused, kPerCandidate, kInBFloat16,
      "--compute=bf16: makes what products read and make bfloat16; runs after fuse-loops, whose loops convert "
      "what they read and store"},

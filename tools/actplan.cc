@@ -100,7 +100,8 @@ void PrintParameters(const Graph& graph) {
   for (const Value& value : graph.values) {
     if (value.kind != ValueKind::kParameter && value.kind != ValueKind::kBuffer) continue;
     llvm::outs() << "  " << llvm::left_justify(value.kind == ValueKind::kBuffer ? "buffer" : "parameter", 11)
-                 << value.name << ": " << ToString(value.type) << "\n";
+                 << value.name << ": " << ToString(value.FileType())
+                 << (value.coded ? " as " + ToString(value.coded->codec) : "") << "\n";
   }
 }
 

@@ -57,14 +57,16 @@ llvm::Error CheckWritable(const std::string& path) {
 
 // Exports the parameters and running statistics that are in the arena.
 llvm::Error Export(const Executor& executor, const std::string& path) {
-  std::map<std::string, const TensorView*> views;
+  std::map<std::string, const PersistentTensor*> tensors;
   for (const PersistentTensor& tensor : executor.persistents())
     if (tensor.kind == ValueKind::kParameter || tensor.kind == ValueKind::kBuffer)
-      views[tensor.name] = &tensor.view;
+      tensors[tensor.name] = &tensor;
   const auto values = [&](const std::string& name) -> llvm::Expected<std::span<const std::byte>> {
-    const auto view = views.find(name);
-    if (view == views.end()) return std::span<const std::byte>();
-    return executor.device().Read(view->second->data, view->second->bytes);
+    const auto found = tensors.find(name);
+    if (found == tensors.end()) return std::span<const std::byte>();
+    const PersistentTensor& tensor = *found->second;
+    if (tensor.coded) return std::span(tensor.numbers.data, static_cast<size_t>(tensor.numbers.bytes));
+    return executor.device().Read(tensor.view.data, tensor.view.bytes);
   };
   return ExportTrainedOnnx(executor.plan(), values, path);
 }

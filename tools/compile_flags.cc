@@ -87,6 +87,16 @@ llvm::Error CheckChoices(const CompileRequest& r) {
                    "auto chooses by the memory there is", "give --memory-limit=SIZE");
 }
 
+// The code of frozen weights by the value of its flag. Groups of 4 bits are short: a large weight costs only those
+// beside it.
+llvm::Expected<std::optional<Codec>> FrozenCode(const std::string& form) {
+  if (form == "f32") return std::nullopt;
+  if (form == "bf16") return Codec::Cast(kBFloat16);
+  if (form == "8bit") return Codec::Uniform(8, 256, Rounding::kNearest);
+  if (form == "4bit") return Codec::Uniform(4, 64, Rounding::kNearest);
+  return MakeError("--frozen-weights", "expected f32, bf16, 8bit or 4bit, found '" + form + "'");
+}
+
 llvm::Expected<std::vector<ParameterRule>> ParameterRulesOf(const CompileFlags& f) {
   std::vector<ParameterRule> rules;
   for (const std::string& glob : f.no_decay)
@@ -134,6 +144,7 @@ llvm::Expected<CompileRequest> MakeCompileRequest(const CompileFlags& f) {
     return MakeError("--fpmath", f.level + " multiplies in float32", "use -O L1, L2, L3, L4 or L5");
   if (!f.plugin.empty() && !policy.Lossy())
     return MakeError("--plugin", f.level + " is exact and has no lossy codes", "use -O L1, L2 or L3");
+  ACT_TRY(r.compile.frozen_weights, FrozenCode(f.frozen_weights));
   r.compile.optimizer = f.optimizer;
   r.compile.clip_norm = f.clip_norm;
   r.compile.accumulate = f.accumulate;

@@ -68,6 +68,13 @@ struct CompileFlags {
           "bfloat16, or in 8 bits an element. 8bit keeps that of embedding tables in bfloat16,\n"
           "8bit-all in 8 bits, too. All are rounded without bias. auto: --memory-limit may take 8bit"),
       llvm::cl::value_desc("f32|bf16|8bit|8bit-all|auto"), llvm::cl::init("f32"), llvm::cl::cat(compile)};
+  llvm::cl::opt<std::string> frozen_weights{
+      "frozen-weights",
+      llvm::cl::desc(
+          "How large weights that do not train (--freeze) lie in memory: f32 (default), bf16, 8bit, or\n"
+          "4bit (4.5 with scales). Tables of embeddings are bf16 in the last two. The run computes with\n"
+          "what is stored; files keep the weights as they are"),
+      llvm::cl::value_desc("f32|bf16|8bit|4bit"), llvm::cl::init("f32"), llvm::cl::cat(compile)};
   SwitchFlag grad_norm{
       "grad-norm", llvm::cl::cat(compile),
       llvm::cl::desc(

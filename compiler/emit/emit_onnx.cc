@@ -114,7 +114,8 @@ class Emitter {
   // A value that no node makes.
   void WriteSource(onnx::GraphProto& to, size_t i) const {
     const Value& value = graph_.values[i];
-    if (value.kind == ValueKind::kInput || !value.data.data || value.data.bytes > kLargestInitializer)
+    if (value.kind == ValueKind::kInput || !value.data.data || value.coded ||
+        value.data.bytes > kLargestInitializer)
       return WriteInfo(*to.add_input(), i);
     onnx::TensorProto& tensor = *to.add_initializer();
     tensor.set_name(names_[i]);

@@ -1,5 +1,6 @@
 #include "passes/pipeline/pipeline.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <optional>
@@ -147,6 +148,7 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options, 
   ACT_TRY(context.updates.factors, FactorsOfParameters(options.rules, model.graph, model.trainable));
   ACT_TRY(context.policy, MakePolicy(options.level, options.bits, options.group_size, options.exact_part));
   context.compute = options.compute;
+  context.frozen_weights = options.frozen_weights;
   context.workspace_limit = options.workspace_limit;
   context.target = options.target;
   context.host_limit = options.host_limit;
@@ -192,9 +194,13 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options, 
       ACT_CHECK_OK(run(repeats, step, options, times));
     plan = WithStep(plan, step);
   }
+  if (options.frozen_weights && std::none_of(plan.train.graph.values.begin(), plan.train.graph.values.end(),
+                                             [](const Value& value) { return value.coded != nullptr; }))
+    return MakeError("--frozen-weights", "there are none: no large weight of a product, and no table, is frozen",
+                     "--freeze=GLOB names those that do not train");
   if (variance) *variance = step.context.relative_variance;
   ACT_CHECK_OK(AddCountCorrect(evaluation));
-  ACT_TRY(plan.eval, CompileEvaluation(std::move(evaluation), options, times));
+  ACT_TRY(plan.eval, CompileEvaluation(std::move(evaluation), options, times, &plan.train.graph));
   // A step that reads a parameter after its update trains, but wrongly: nobody would notice.
   for (const StepGraph* made : {&plan.train, &plan.eval})
     if (llvm::Error error = Verify(made->graph, Stage::kFused))
@@ -203,9 +209,11 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options, 
 }
 
 llvm::Expected<StepGraph> CompileEvaluation(Graph graph, const CompileOptions& options,
-                                            std::vector<PassTime>* times) {
+                                            std::vector<PassTime>* times, const Graph* training) {
   PassContext context;
   context.compute = options.compute;
+  context.training = training;
+  if (training) context.frozen_weights = options.frozen_weights;
   context.workspace_limit = options.workspace_limit;
   context.target = options.target;
   ACT_TRY(const Policy policy, MakePolicy(options.level, options.bits, options.group_size));

@@ -35,9 +35,10 @@ struct CompileOptions {
   int64_t group_size = kDefaultGroupSize;
   // --saved-limit: the bytes of all saved activations at `batch`. 0: no limit.
   int64_t saved_limit = 0;
-  Compute compute = Compute::kFloat32;  // --compute
-  bool round_products = true;           // --fpmath: kernels may round operands to bfloat16
-  const act_codec* plugin = nullptr;    // --plugin; null: the level's own codecs
+  Compute compute = Compute::kFloat32;       // --compute
+  std::optional<Codec> frozen_weights = {};  // --frozen-weights: their code; nothing: float32
+  bool round_products = true;                // --fpmath: kernels may round operands to bfloat16
+  const act_codec* plugin = nullptr;         // --plugin; null: the level's own codecs
   int64_t batch = 1;
   int64_t workspace_limit = 0;           // bytes a node; 0: no limit
   TargetKind target = TargetKind::kCpu;  // whose peak decisions lower
@@ -73,9 +74,10 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options,
                              std::optional<double>* variance = nullptr, RerunCandidate* reruns = nullptr);
 
 // Compiles the forward pass alone, with stored statistics and without dropout.
-// The outputs are the graph's.
+// The outputs are the graph's. `training`, if not null, is the compiled training step, whose parameters it shares.
 llvm::Expected<StepGraph> CompileEvaluation(Graph graph, const CompileOptions& options,
-                                            std::vector<PassTime>* times = nullptr);
+                                            std::vector<PassTime>* times = nullptr,
+                                            const Graph* training = nullptr);
 
 // One line for each pass, in order: "name  what it does" (for --help).
 std::string DescribePasses();

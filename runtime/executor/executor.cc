@@ -8,6 +8,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/size.h"
+#include "runtime/codec/encode_numbers.h"
 #include "runtime/executor/kernel_tuner.h"
 
 namespace act {
@@ -26,7 +27,19 @@ void ReleasePages(const HostTensor& tensor) {
 #endif
 }
 
-llvm::Error LoadInitialValue(Device& device, const Value& value, const TensorView& view) {
+// Copies numbers, or their code, to where the tensor lies.
+llvm::Error Upload(Device& device, const PersistentTensor& tensor, const HostTensor& numbers) {
+  const auto bytes = static_cast<size_t>(tensor.view.bytes);
+  if (!tensor.coded) return device.Upload(tensor.view.data, {numbers.data, bytes});
+  const Codec& codec = tensor.coded->codec;
+  const int64_t count = tensor.coded->type.Elements().fixed;
+  std::vector<std::byte> code(static_cast<size_t>(LayoutOf(codec, count).sample_bytes));
+  EncodeNumbers(codec, numbers.data, count, code);
+  return device.Upload(tensor.view.data, {code.data(), bytes});
+}
+
+llvm::Error LoadInitialValue(Device& device, const Value& value, PersistentTensor& tensor) {
+  const TensorView& view = tensor.view;
   const bool starts_at_zero = value.kind == ValueKind::kOptimizer || value.kind == ValueKind::kGradientSum;
   if (starts_at_zero && value.data.data == nullptr)
     return device.FillBytes(view.data, std::byte{0}, view.bytes);
@@ -35,13 +48,15 @@ llvm::Error LoadInitialValue(Device& device, const Value& value, const TensorVie
     return MakeError(place, "the plan holds no value for it",
                      "compile a model that has its weights, or give the weights with --load");
   }
-  if (value.data.bytes != view.bytes) {
+  const int64_t bytes = value.FileType().Bytes().At(1);
+  if (value.data.bytes != bytes) {
     return MakeError(place, "holds " + std::to_string(value.data.bytes) + " bytes, its type " +
-                                ToString(value.type) + " needs " + std::to_string(view.bytes));
+                                ToString(value.FileType()) + " needs " + std::to_string(bytes));
   }
   if (view.bytes == 0) return llvm::Error::success();
-  ACT_CHECK_OK(device.Upload(view.data, {value.data.data, static_cast<size_t>(view.bytes)}));
+  ACT_CHECK_OK(Upload(device, tensor, value.data));
   ReleasePages(value.data);
+  if (tensor.coded) tensor.numbers = value.data;
   return llvm::Error::success();
 }
 
@@ -96,9 +111,17 @@ llvm::Error Executor::LoadPersistents(const StepGraph& step, const StepLayout& l
     const bool loaded = std::any_of(persistents_.begin(), persistents_.end(),
                                     [&](const PersistentTensor& p) { return p.name == value.name; });
     if (loaded) continue;  // shared by name with the training graph
-    ACT_CHECK_OK(LoadInitialValue(*device_, value, view));
-    persistents_.push_back({value.name, value.kind, std::move(view)});
+    PersistentTensor tensor{value.name, value.kind, std::move(view), value.coded, {}};
+    ACT_CHECK_OK(LoadInitialValue(*device_, value, tensor));
+    persistents_.push_back(std::move(tensor));
   }
+  return llvm::Error::success();
+}
+
+llvm::Error Executor::Load(const PersistentTensor& tensor, HostTensor numbers) {
+  ACT_CHECK_OK(Upload(*device_, tensor, numbers));
+  if (tensor.coded)
+    persistents_[static_cast<size_t>(&tensor - persistents_.data())].numbers = std::move(numbers);
   return llvm::Error::success();
 }
 

@@ -35,6 +35,9 @@ struct PersistentTensor {
   std::string name;  // the model's own, or the compiler's for optimizer state
   ValueKind kind = ValueKind::kParameter;
   TensorView view;
+  // Of a frozen parameter whose code lies in the arena, else null; and its numbers, as they were loaded.
+  std::shared_ptr<const CodedParameter> coded = nullptr;
+  HostTensor numbers;
 };
 
 class Executor {
@@ -44,7 +47,7 @@ class Executor {
 
   // Allocates the arenas, copies parameters, buffers and constants into the device's (optimizer state is
   // zeroed), and binds the training graph at layout.batch. The plan and the device must outlive the
-  // executor; of its weights only the types are read later. A tuner times kernels in the arena first. Errors: a layout that does not validate,
+  // executor; of its weights only the types are read later, and those of which codes were made. A tuner times kernels in the arena first. Errors: a layout that does not validate,
   // weights that the plan does not contain, an op without a kernel.
   static llvm::Expected<std::unique_ptr<Executor>> Create(const Plan& plan, MemoryLayout layout,
                                                           Device& device, const KernelRegistry& registry,
@@ -72,6 +75,8 @@ class Executor {
   llvm::Error BeginStep();
 
   const std::vector<PersistentTensor>& persistents() const { return persistents_; }
+  // Gives one of them another value, as files have it: numbers, of which a coded one gets the code.
+  llvm::Error Load(const PersistentTensor& tensor, HostTensor numbers);
   // The training graphs bound so far.
   std::vector<const BoundGraph*> BoundTrainGraphs() const;
   const Plan& plan() const { return *plan_; }

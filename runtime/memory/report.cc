@@ -100,6 +100,13 @@ llvm::Expected<MemoryReport> MakeMemoryReport(const Plan& plan, int64_t batch, T
   report.first_backward = std::find_if(nodes.begin(), nodes.end(), is_backward) - nodes.begin();
   report.by_category = CategoryTimeline(plan.train, report.layout.train, report.layout.persistent_bytes);
 
+  for (const Value& value : plan.train.graph.values) {
+    if (!value.coded) continue;
+    report.frozen_bytes = SaturatingAdd(report.frozen_bytes, value.type.Bytes().At(batch));
+    report.frozen_bytes_uncompressed =
+        SaturatingAdd(report.frozen_bytes_uncompressed, value.FileType().Bytes().At(batch));
+  }
+
   if (plan.clip_norm > 0 || plan.accumulate > 1) {
     std::set<StorageId> counted;
     for (const Updated& updated : UpdatesOf(plan.train.graph)) {

@@ -39,6 +39,8 @@ struct MemoryReport {
   std::vector<CategoryBytes> by_category;  // live bytes at each training node
   std::vector<ReportEdge> edges;
   int64_t saved_bytes = 0, saved_bytes_uncompressed = 0;  // of all edges together
+  // Of frozen parameters that lie in the arena as codes: their codes, and their numbers in float32.
+  int64_t frozen_bytes = 0, frozen_bytes_uncompressed = 0;
   // Of all parameters at once: sums over micro-batches, or gradients that wait for clipping.
   int64_t kept_gradients_bytes = 0;
   double saved_bits = 0;  // per element, mean over all elements of all edges

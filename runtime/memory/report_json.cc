@@ -46,6 +46,8 @@ std::string ReportJson(const MemoryReport& report) {
       {"saved_at_peak_bytes", at_peak(MemoryCategory::kSaved)},
       {"transient_bytes", at_peak(MemoryCategory::kTransient)},
       {"workspace_bytes", at_peak(MemoryCategory::kWorkspace)},
+      {"frozen_bytes", report.frozen_bytes},
+      {"frozen_bytes_uncompressed", report.frozen_bytes_uncompressed},
       {"saved_bytes", report.saved_bytes},
       {"saved_bytes_uncompressed", report.saved_bytes_uncompressed},
       {"peak_op",

@@ -99,11 +99,15 @@ std::string ReportText(const MemoryReport& report) {
   if (report.kept_gradients_bytes > 0)
     row("gradients kept") << llvm::right_justify(size(report.kept_gradients_bytes), 10)
                           << "  all at the same time, for clipping or accumulation\n";
-  row("saved activations") << llvm::right_justify(size(report.saved_bytes_uncompressed), 10) << " -> "
-                           << size(report.saved_bytes);
-  if (report.saved_bytes > 0) {
-    out << llvm::format(" (%.1f times less)", Ratio(report.saved_bytes_uncompressed, report.saved_bytes));
+  const auto less = [&](llvm::StringRef name, int64_t before, int64_t after) {
+    row(name) << llvm::right_justify(size(before), 10) << " -> " << size(after);
+    if (after > 0) out << llvm::format(" (%.1f times less)", Ratio(before, after));
+  };
+  if (report.frozen_bytes > 0) {
+    less("frozen weights", report.frozen_bytes_uncompressed, report.frozen_bytes);
+    out << "\n";
   }
+  less("saved activations", report.saved_bytes_uncompressed, report.saved_bytes);
   out << ", " << report.edges.size() << (report.edges.size() == 1 ? " edge" : " edges")
       << llvm::format(", %.2f bits an element\n\n", report.saved_bits);
 

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "runtime/codec/encode_numbers.h"
+
 namespace act {
 
 HostTensor HostTensor::Copy(const void* data, int64_t bytes) {
@@ -14,6 +16,12 @@ HostTensor HostTensor::Copy(const void* data, int64_t bytes) {
   tensor.data = bytes > 0 ? owner->data() : &kNoBytes;
   tensor.owner = std::move(owner);
   return tensor;
+}
+
+std::optional<TensorType> CodedParameter::ArenaType() const {
+  if (!EncodesNumbers(codec)) return std::nullopt;
+  if (codec.IsCast()) return TensorType{DType::kBFloat16, type.dims};
+  return CodeType(codec, type.dims);
 }
 
 std::vector<Updated> UpdatesOf(const Graph& graph) {

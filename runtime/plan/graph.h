@@ -38,12 +38,26 @@ struct HostTensor {
   static HostTensor Copy(const void* data, int64_t bytes);
 };
 
+// What a frozen parameter is whose numbers lie in the arena as a code.
+struct CodedParameter {
+  Codec codec;      // one that EncodesNumbers (runtime/codec/encode_numbers.h)
+  TensorType type;  // of the numbers: float32
+  // Of what lies in the arena: bfloat16, or the bytes of a code. Nullopt if these numbers have no such code.
+  std::optional<TensorType> ArenaType() const;
+  bool operator==(const CodedParameter&) const = default;
+};
+
 struct Value {
   std::string name;  // parameters, buffers and inputs: the model's own names
   TensorType type;
   ValueKind kind = ValueKind::kActivation;
   // Constants, and the initial values of parameters and buffers. data == nullptr: unknown.
   HostTensor data;
+  // Of a frozen parameter whose type is that of a code (passes/precision/code_frozen.cc). `data`, checkpoints and
+  // exported models have its numbers all the same.
+  std::shared_ptr<const CodedParameter> coded = nullptr;
+
+  const TensorType& FileType() const { return coded ? coded->type : type; }
 };
 
 enum class Phase : uint8_t {

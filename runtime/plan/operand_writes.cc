@@ -52,6 +52,7 @@ std::optional<std::string> WrongMutates(const Graph& graph, const Node& node) {
     if (!IsPersistent(value.kind) || value.kind == ValueKind::kConstant) {
       return "mutates value '" + value.name + "', which is no parameter, buffer or optimizer state";
     }
+    if (value.coded) return "mutates value '" + value.name + "', of which the arena has a code";
   }
   if (RunsProgram(node)) return std::nullopt;  // it writes what `mutates` says
   for (size_t i = 0; i < node.inputs.size(); ++i) {

@@ -22,6 +22,19 @@ namespace {
 std::string Place(const Node& node) { return "node '" + node.name + "' (" + node.op + ")"; }
 std::string Place(const Value& value) { return "value '" + value.name + "'"; }
 
+// What is wrong with a parameter that lies in the arena as a code.
+std::optional<std::string> WrongCode(const Value& value) {
+  const auto& [codec, numbers] = *value.coded;
+  if (value.kind != ValueKind::kParameter && value.kind != ValueKind::kBuffer)
+    return "coded, and neither parameter nor buffer";
+  if (numbers.rank() > kMostAxes || !std::all_of(numbers.dims.begin(), numbers.dims.end(), IsPossible) ||
+      !numbers.Elements().IsFixed() || numbers.Bytes().TooLarge())
+    return "an impossible shape of a coded parameter: " + ToString(numbers);
+  if (value.type != value.coded->ArenaType())
+    return ToString(value.type) + " is not the code " + ToString(codec) + " of " + ToString(numbers);
+  return std::nullopt;
+}
+
 llvm::Error CheckValue(const Value& value) {
   const auto fail = [&](const std::string& what) { return MakeError(Place(value), what); };
   if (value.type.rank() > kMostAxes) return fail("more than 16 axes");
@@ -31,13 +44,14 @@ llvm::Error CheckValue(const Value& value) {
   if (bytes.TooLarge()) return fail("too large: " + ToString(value.type));
   if (IsPersistent(value.kind) && !bytes.IsFixed())
     return fail("its size varies with the batch: " + ToString(value.type));
+  if (value.coded)
+    if (const auto wrong = WrongCode(value)) return fail(*wrong);
   if (!value.data.data) return llvm::Error::success();
   if (!IsPersistent(value.kind) || value.kind == ValueKind::kOptimizer ||
       value.kind == ValueKind::kGradientSum)
     return fail("data where it has none");
-  if (value.data.bytes != bytes.fixed) {
-    return fail(std::to_string(value.data.bytes) + " bytes of data for " + ToString(value.type));
-  }
+  if (value.data.bytes != value.FileType().Bytes().fixed)
+    return fail(std::to_string(value.data.bytes) + " bytes of data for " + ToString(value.FileType()));
   return llvm::Error::success();
 }
 
@@ -199,7 +213,9 @@ llvm::Error CheckBoth(const Plan& plan) {
   for (const auto& [name, value] : eval) {
     const auto it = train.find(name);
     if (it == train.end()) continue;
-    if (it->second->kind != value->kind || !(it->second->type == value->type)) {
+    const bool same_code =
+        it->second->coded ? value->coded && *it->second->coded == *value->coded : !value->coded;
+    if (it->second->kind != value->kind || !(it->second->type == value->type) || !same_code) {
       return MakeError(Place(*value), "differs between training and evaluation");
     }
     if (!SameData(it->second->data, value->data)) {

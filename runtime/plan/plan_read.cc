@@ -196,10 +196,15 @@ StepGraph Reader::ReadStep(const fb::StepGraph& from) {
   StepGraph step;
   step.graph.values = Each<Value>(from.values(), [&](const fb::Value& value) {
     step.storage_of.push_back(value.storage());
+    std::shared_ptr<const CodedParameter> coded;
+    if (value.codec() != -1)
+      coded = std::make_shared<CodedParameter>(
+          CodedParameter{CodecAt(value.codec()), {DType::kFloat32, ReadDims(value.coded())}});
     return Value{Text(value.name()),
                  {Enum(value.dtype(), kLastDType), ReadDims(value.dims())},
                  Enum(value.kind(), ValueKind::kGradientSum),
-                 ReadBlob(value.data())};
+                 ReadBlob(value.data()),
+                 std::move(coded)};
   });
   step.graph.nodes = Each<Node>(from.nodes(), [&](const fb::Node& node) { return ReadNode(node); });
   step.graph.inputs = Numbers(from.inputs());

@@ -128,9 +128,12 @@ Offset<fb::StepGraph> Writer::Write(const StepGraph& step) {
     const Value& value = step.graph.values[i];
     const std::vector<fb::Dim> dims = DimsToFb(value.type.dims);
     const std::optional<fb::Blob> data = AddBlob(value.data);
-    values.push_back(
-        fb::CreateValueDirect(builder_, value.name.c_str(), static_cast<uint8_t>(value.type.dtype), &dims,
-                              static_cast<uint8_t>(value.kind), data ? &*data : nullptr, step.storage_of[i]));
+    const std::vector<fb::Dim> coded =
+        value.coded ? DimsToFb(value.coded->type.dims) : std::vector<fb::Dim>();
+    values.push_back(fb::CreateValueDirect(
+        builder_, value.name.c_str(), static_cast<uint8_t>(value.type.dtype), &dims,
+        static_cast<uint8_t>(value.kind), data ? &*data : nullptr, step.storage_of[i],
+        value.coded ? PlaceOf(value.coded->codec) : -1, value.coded ? &coded : nullptr));
   }
   std::vector<Offset<fb::Node>> nodes;
   for (const Node& node : step.graph.nodes) nodes.push_back(Write(node));

@@ -94,8 +94,7 @@ HostView TypeOf(const TensorView& view) {
 }
 
 llvm::Error CheckTensor(const std::string& path, const std::string& name, const HostView* found,
-                        const TensorView& view) {
-  const HostView expected = TypeOf(view);
+                        const HostView& expected) {
   if (!found) {
     return MakeError(TensorPlace(path, name), "is missing; expected " + ToString(expected),
                      "the checkpoint is of another model");
@@ -123,6 +122,15 @@ NamedTensor Named(Device& device, std::string name, const TensorView& view) {
   return {.name = std::move(name),
           .view = TypeOf(view),
           .read = [&device, data = view.data, bytes = view.bytes] { return device.Read(data, bytes); }};
+}
+
+HostView InFiles(const PersistentTensor& tensor) {
+  if (!tensor.coded) return TypeOf(tensor.view);
+  const TensorType& type = tensor.coded->type;
+  return {.dtype = type.dtype,
+          .dims = DimsAt(type.dims, 1),
+          .data = tensor.numbers.data,
+          .bytes = tensor.numbers.bytes};
 }
 
 std::string CheckpointName(const PersistentTensor& tensor) {
@@ -188,7 +196,9 @@ llvm::Error SaveCheckpoint(const std::string& path, const Executor& executor, co
   }
   for (const PersistentTensor& tensor : executor.persistents()) {
     std::string name = CheckpointName(tensor);
-    if (!name.empty()) named.push_back(Named(executor.device(), std::move(name), tensor.view));
+    if (name.empty()) continue;
+    named.push_back(tensor.coded ? NamedTensor{std::move(name), InFiles(tensor)}
+                                 : Named(executor.device(), std::move(name), tensor.view));
   }
   return WriteSafetensors(path, named);
 }
@@ -233,10 +243,10 @@ llvm::Expected<TrainPosition> ReadPosition(const std::string& path) {
   return PositionIn(file, 0);
 }
 
-llvm::Error LoadCheckpoint(const std::string& path, const Executor& executor, TrainPosition& position) {
+llvm::Error LoadCheckpoint(const std::string& path, Executor& executor, TrainPosition& position) {
   ACT_TRY(Safetensors file, Safetensors::Open(path));
   ACT_TRY(const int64_t step, ReadScalar(file, "step", 0));
-  std::vector<std::pair<const HostView*, DevicePointer>> copies;
+  std::vector<std::pair<const HostView*, const PersistentTensor*>> copies;
   for (const PersistentTensor& tensor : executor.persistents()) {
     const std::string name = CheckpointName(tensor);
     if (name.empty()) continue;
@@ -248,12 +258,12 @@ llvm::Error LoadCheckpoint(const std::string& path, const Executor& executor, Tr
                        "it was trained with another optimizer; to start anew from its weights, keep param.* "
                        "and buffer.* alone");
     }
-    ACT_CHECK_OK(CheckTensor(path, name, found, tensor.view));
-    copies.emplace_back(found, tensor.view.data);
+    ACT_CHECK_OK(CheckTensor(path, name, found, InFiles(tensor)));
+    copies.emplace_back(found, &tensor);
   }
   ACT_TRY(const TrainPosition read, PositionIn(file, position.seed));
   for (const auto& [from, to] : copies) {
-    ACT_CHECK_OK(executor.device().Upload(to, {from->data, static_cast<size_t>(from->bytes)}));
+    ACT_CHECK_OK(executor.Load(*to, {file.mapped(), from->data, from->bytes}));
     file.ReleasePages();
   }
   position = read;

@@ -72,7 +72,7 @@ llvm::Error SaveCheckpoint(const std::string& path, const Executor& executor, co
 // Fills the executor's tensors from the file. A file without optimizer state and position (a model's weights
 // alone) leaves those as they are. Errors, before anything is changed: a parameter or buffer that
 // is missing or has another type; missing optimizer state after step 0.
-llvm::Error LoadCheckpoint(const std::string& path, const Executor& executor, TrainPosition& position);
+llvm::Error LoadCheckpoint(const std::string& path, Executor& executor, TrainPosition& position);
 
 // Where the run of a checkpoint stood. Its tensors are not read. Errors: a file that is not a checkpoint.
 llvm::Expected<TrainPosition> ReadPosition(const std::string& path);
@@ -82,6 +82,10 @@ llvm::Error StartOptimizerState(const Executor& executor, const Hyperparameters&
 
 // For example "param.conv1.weight". Empty for constants, which are part of the plan.
 std::string CheckpointName(const PersistentTensor& tensor);
+
+// The type of a tensor in files: that of its numbers, which a coded tensor has beside its code. `data` is null for
+// others, whose numbers the device has.
+HostView InFiles(const PersistentTensor& tensor);
 
 // A tensor in the arena as a tensor of a file, read from the device when it is written.
 NamedTensor Named(Device& device, std::string name, const TensorView& view);

@@ -66,6 +66,8 @@ Request ParseRequest(const std::string& text) {
       request.options.group_size = std::stoll(value);
     } else if (key == "exact") {
       request.options.exact_part = std::stod(value);
+    } else if (key == "frozen weights in bits") {
+      request.options.frozen_weights = Codec::Uniform(std::stoi(value), 64, Rounding::kNearest);
     } else if (key == "batch") {
       request.options.batch = std::stoll(value);
     } else {

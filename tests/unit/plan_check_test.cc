@@ -218,6 +218,64 @@ TEST(CheckPlan, FindsWhatIsWrong) {
 
 // Legal cases in which values share a storage: a reshape of a value that is still read, and a
 // result in place of an operand.
+TEST(CheckPlan, ChecksFrozenParametersThatAreCoded) {
+  const auto message = [](const std::function<void(Plan&, Value&)>& damage) {
+    Plan plan = SmallPlan();
+    const ValueId frozen = testing::AddFrozen(plan);
+    damage(plan, plan.train.graph.value(frozen));
+    return llvm::toString(CheckPlan(plan));
+  };
+  const auto with = [](const Codec& codec, const Dims& dims) {
+    return std::make_shared<CodedParameter>(CodedParameter{codec, {DType::kFloat32, dims}});
+  };
+  const Codec codec = Codec::Uniform(4, 64, Rounding::kNearest);
+  const struct {
+    const char* what;
+    std::function<void(Plan&, Value&)> damage;
+    const char* message;
+  } cases[] = {
+      {"another kind", [](Plan&, Value& v) { v.kind = ValueKind::kConstant; }, "coded, and neither"},
+      {"a code of other numbers",
+       [&](Plan&, Value& v) {
+         v.coded = with(codec, {2, 65});
+       },
+       "u8[80] is not the code uniform4,g64,nearest of f32[2,65]"},
+      {"a code that the loader cannot make",
+       [&](Plan&, Value& v) {
+         v.coded = with(Codec::Uniform(4, 64, Rounding::kDither), {2, 64});
+       },
+       "is not the code"},
+      {"numbers that grow",
+       [&](Plan&, Value& v) {
+         v.coded = with(codec, {Dim::Batch(), 64});
+       },
+       "an impossible shape"},
+      {"negative extents",
+       [&](Plan&, Value& v) {
+         v.coded = with(codec, {-2, -64});
+       },
+       "an impossible shape"},
+      {"data of the code's size", [](Plan&, Value& v) { v.data.bytes = 80; },
+       "80 bytes of data for f32[2,64]"},
+      {"plain numbers in evaluation",
+       [](Plan& p, Value&) {
+         p.eval.graph.values.back().coded = nullptr;
+         p.eval.graph.values.back().data.bytes = 80;
+       },
+       "differs between training and evaluation"},
+      {"written",
+       [](Plan& p, Value&) {
+         Node& update = p.train.graph.nodes[kUpdate];
+         update.mutates.push_back(static_cast<int32_t>(update.inputs.size()));
+         update.inputs.push_back(static_cast<ValueId>(p.train.graph.values.size()) - 1);
+       },
+       "mutates value 'frozen', of which the arena has a code"},
+  };
+  EXPECT_EQ(message([](Plan&, Value&) {}), "");
+  for (const auto& c : cases)
+    EXPECT_NE(message(c.damage).find(c.message), std::string::npos) << c.what << ": " << message(c.damage);
+}
+
 TEST(CheckPlan, TakesViewsAndResultsInPlace) {
   testing::StepBuilder b;
   const Dim n = Dim::Batch();

@@ -34,6 +34,10 @@ void ExpectSameStep(const StepGraph& a, const StepGraph& b) {
     EXPECT_EQ(x.kind, y.kind) << x.name;
     EXPECT_EQ(x.data.data == nullptr, y.data.data == nullptr) << x.name;
     EXPECT_EQ(View(x.data), View(y.data)) << x.name;
+    ASSERT_EQ(x.coded == nullptr, y.coded == nullptr) << x.name;
+    if (x.coded) {
+      EXPECT_EQ(*x.coded, *y.coded) << x.name;
+    }
   }
   ASSERT_EQ(a.graph.nodes.size(), b.graph.nodes.size());
   for (size_t i = 0; i < a.graph.nodes.size(); ++i) {
@@ -120,6 +124,7 @@ std::string Resealed(std::string file) {
 TEST(PlanIo, ReadsBackAllThatWasWritten) {
   TemporaryFolder folder;
   Plan plan = SmallPlan();
+  testing::AddFrozen(plan);
   Node& node = plan.train.graph.nodes[0];
   node.attrs.Set("int", int64_t{-3});
   node.attrs.Set("float", 0.1);

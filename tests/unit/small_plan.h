@@ -155,4 +155,20 @@ inline Plan SmallPlan() {
   return plan;
 }
 
+// Adds a frozen parameter whose code of 4 bits lies in the arena, in both graphs. No node reads it. Returns its place.
+inline ValueId AddFrozen(Plan& plan) {
+  const CodedParameter coded{Codec::Uniform(4, 64, Rounding::kNearest), {DType::kFloat32, {2, 64}}};
+  Value value;
+  value.name = "frozen";
+  value.type = *coded.ArenaType();
+  value.kind = ValueKind::kParameter;
+  value.data = Ramp(128);
+  value.coded = std::make_shared<CodedParameter>(coded);
+  for (StepGraph* step : {&plan.eval, &plan.train}) {
+    step->graph.values.push_back(value);
+    step->storage_of.push_back(step->storages++);
+  }
+  return static_cast<ValueId>(plan.train.graph.values.size()) - 1;
+}
+
 }  // namespace act::testing

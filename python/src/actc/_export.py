@@ -207,6 +207,8 @@ def _labels(wrapped: ModelWithLoss, loss: Loss, tensors: Tuple[torch.Tensor, ...
         raise
     except Exception as error:
         raise ExportError(f"PyTorch cannot run the model: {first_line(error)}") from error
+    if loss == "token-cross-entropy":
+        return (torch.randint(0, outputs.shape[-1], tuple(outputs.shape[:-1])),)
     if loss != "cross-entropy":
         return (torch.zeros_like(outputs),)
     classes = outputs.shape[1] if outputs.ndim > 1 else 1

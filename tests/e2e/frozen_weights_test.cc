@@ -1,0 +1,140 @@
+// --frozen-weights with the tools: the arena holds codes, and every file the weights themselves.
+#include <gtest/gtest.h>
+
+#include "tests/e2e/actc_command.h"
+#include "tests/e2e/onnx_models.h"
+#include "tests/e2e/refusal.h"
+#include "tests/e2e/tensors.h"
+#include "tests/take.h"
+
+namespace act::e2e {
+namespace {
+
+using Args = std::vector<std::string>;
+
+constexpr int64_t kWide = 96, kFrozenElements = 64 * kWide;
+
+// image f32[N,8] -> a trained product -> one with "frozen.weight" -> a trained one -> 3 classes.
+std::string Network() {
+  return OnnxModel()
+      .Input("image", onnx::TensorProto::FLOAT, {"N", 8})
+      .Input("label", onnx::TensorProto::INT64, {"N"})
+      .Weight("first.weight", {8, 64})
+      .Weight("frozen.weight", {64, kWide})
+      .Weight("last.weight", {kWide, 3})
+      .Node("first", "MatMul", {"image", "first.weight"}, "a")
+      .Node("relu", "Relu", {"a"}, "b")
+      .Node("frozen", "MatMul", {"b", "frozen.weight"}, "c")
+      .Node("tanh", "Tanh", {"c"}, "d")
+      .Node("last", "MatMul", {"d", "last.weight"}, "logits")
+      .Node("criterion", "SoftmaxCrossEntropyLoss", {"logits", "label"}, "loss")
+      .Output("loss", {})
+      .Bytes();
+}
+
+class FrozenWeights : public ActcCommand {
+ protected:
+  void Compile(const Args& flags) {
+    Args args = Command(Write(Network()), {"--freeze=frozen.*", "--batch=4", "--report=none"});
+    args.insert(args.end(), flags.begin(), flags.end());
+    ExpectDone(args);
+  }
+  void Run(const Args& flags) const {
+    Args args = {ToolPath("actrun"), plan(), "--batch=4", "--threads=1", "--lr=0.5", "--check-memory"};
+    args.insert(args.end(), flags.begin(), flags.end());
+    ExpectDone(args);
+  }
+  llvm::json::Object Report(const std::string& name) const { return Take(ReadJson(scratch_ / name)); }
+};
+
+// The numbers that OnnxModel gives a weight, as float32.
+std::vector<double> Given(int64_t elements) {
+  std::vector<double> numbers;
+  for (int64_t i = 0; i < elements; ++i)
+    numbers.push_back(static_cast<double>(0.01F * static_cast<float>(i % 7 - 3)));
+  return numbers;
+}
+
+TEST_F(FrozenWeights, TakeTheBytesOfTheirCodes) {
+  const struct {
+    const char* form;
+    int64_t bytes;
+  } cases[] = {{"bf16", 2 * kFrozenElements},
+               {"8bit", kFrozenElements + kFrozenElements / 256 * 4},
+               {"4bit", kFrozenElements / 2 + kFrozenElements / 64 * 4}};
+  int64_t plain = 0;
+  Compile({"--report-json=" + (scratch_ / "f32.json")});
+  plain = *Report("f32.json").getInteger("parameters_bytes");
+  for (const auto& c : cases) {
+    Compile({std::string("--frozen-weights=") + c.form, "--report-json=" + (scratch_ / "coded.json")});
+    const llvm::json::Object report = Report("coded.json");
+    EXPECT_EQ(report.getInteger("frozen_bytes"), c.bytes) << c.form;
+    EXPECT_EQ(report.getInteger("frozen_bytes_uncompressed"), 4 * kFrozenElements);
+    EXPECT_EQ(report.getInteger("parameters_bytes"), plain - 4 * kFrozenElements + (c.bytes + 63) / 64 * 64)
+        << c.form;
+    Run({"--steps=2", "--report-json=" + (scratch_ / "run.json")});
+    EXPECT_EQ(Report("run.json").getInteger("peak_bytes"), report.getInteger("peak_bytes")) << c.form;
+  }
+}
+
+TEST_F(FrozenWeights, AreThemselvesInCheckpointsAndExportedModels) {
+  Compile({"--frozen-weights=4bit"});
+  Run({"--steps=3", "--save=" + (scratch_ / "end"), "--export-onnx=" + (scratch_ / "trained.onnx")});
+  const Tensors saved = Take(ReadTensors(scratch_ / "end"));
+  EXPECT_EQ(saved.at("param.frozen.weight").dtype, "F32");
+  EXPECT_EQ(saved.at("param.frozen.weight").shape, (std::vector<int64_t>{64, kWide}));
+  EXPECT_EQ(saved.at("param.frozen.weight").data, Given(kFrozenElements));
+  EXPECT_NE(saved.at("param.last.weight").data, Given(3 * kWide)) << "it trains";
+  onnx::ModelProto exported;
+  ASSERT_TRUE(exported.ParseFromString(ReadFile(scratch_ / "trained.onnx")));
+  for (const onnx::TensorProto& tensor : exported.graph().initializer()) {
+    if (tensor.name() != "frozen.weight") continue;
+    std::vector<float> floats(kFrozenElements);
+    ASSERT_EQ(tensor.raw_data().size(), floats.size() * sizeof(float));
+    std::memcpy(floats.data(), tensor.raw_data().data(), tensor.raw_data().size());
+    EXPECT_EQ(std::vector<double>(floats.begin(), floats.end()), Given(kFrozenElements));
+  }
+}
+
+TEST_F(FrozenWeights, GoOnBitIdenticallyFromACheckpoint) {
+  for (const char* form : {"bf16", "8bit", "4bit"}) {
+    Compile({std::string("--frozen-weights=") + form});
+    Run({"--steps=4", "--save=" + (scratch_ / "straight")});
+    Run({"--steps=2", "--save=" + (scratch_ / "half")});
+    Run({"--steps=2", "--load=" + (scratch_ / "half"), "--save=" + (scratch_ / "rest")});
+    EXPECT_TRUE(ReadFile(scratch_ / "rest") == ReadFile(scratch_ / "straight")) << form;
+  }
+}
+
+// A checkpoint of either plan continues in the other, and what a checkpoint brings is what the run computes with.
+TEST_F(FrozenWeights, ComeFromACheckpointOfAnyPlan) {
+  Compile({});
+  Run({"--steps=1", "--save=" + (scratch_ / "plain")});
+  Tensors changed = Take(ReadTensors(scratch_ / "plain"));
+  for (double& number : changed.at("param.frozen.weight").data) number *= -0.5;
+  WriteTensors(scratch_ / "changed", changed);
+  Compile({"--frozen-weights=8bit"});
+  for (const char* from : {"plain", "changed"})
+    Run({"--steps=1", "--load=" + (scratch_ / from), "--save=" + (scratch_ / "coded"),
+         "--report-json=" + (scratch_ / (std::string(from) + ".json"))});
+  EXPECT_EQ(Take(ReadTensors(scratch_ / "coded")).at("param.frozen.weight").data,
+            changed.at("param.frozen.weight").data);
+  const auto loss = [&](const std::string& report) {
+    return *(*Report(report).getArray("losses"))[0].getAsNumber();
+  };
+  EXPECT_NE(loss("plain.json"), loss("changed.json"));
+  Compile({});
+  Run({"--steps=1", "--load=" + (scratch_ / "coded")});
+}
+
+TEST_F(FrozenWeights, RefusesWhatItCannotDo) {
+  ExpectWrongUsage(Command(Write(Network()), {"--frozen-weights=2bit"}),
+                   {"--frozen-weights: expected f32, bf16, 8bit or 4bit, found '2bit'"});
+  const std::string message = ExpectRefused(Command(Write(Network()), {"--frozen-weights=8bit"}),
+                                            {"--frozen-weights: there are none"});
+  EXPECT_NE(message.find("--freeze=GLOB names those that do not train"), std::string::npos) << message;
+  ExpectNoPlan();
+}
+
+}  // namespace
+}  // namespace act::e2e
