@@ -11,7 +11,12 @@
 namespace act {
 namespace {
 
-bool DecodesLossily(const ProgramInput& input) { return !input.codec.IsExact() && !input.mask; }
+// Whether the loop decodes numbers from its operand i that are not exact. Codes of frozen weights count as exact: they
+// are the same in every step, and part of the model.
+bool DecodesLossily(const Graph& graph, const Node& node, size_t i) {
+  const ProgramInput& input = node.program.inputs[i];
+  return !input.codec.IsExact() && !input.mask && !graph.value(node.inputs[i]).coded;
+}
 
 ProgramOutput Store(int32_t reg) {
   ProgramOutput output;
@@ -83,7 +88,7 @@ class Rewriter {
                              "reads a code itself: its exact values cannot be given to it");
           continue;
         }
-        if (i < node.program.inputs.size() && DecodesLossily(node.program.inputs[i]))
+        if (i < node.program.inputs.size() && DecodesLossily(graph(), node, i))
           decoded_.insert(node.inputs[i]);
       }
       for (size_t o = 0; o < node.program.outputs.size(); ++o) {
@@ -128,10 +133,9 @@ class Rewriter {
 
   void ReadExactValues(Node& node) {
     for (size_t i = 0; i < node.program.inputs.size(); ++i) {
-      ProgramInput& input = node.program.inputs[i];
-      if (!DecodesLossily(input)) continue;
+      if (!DecodesLossily(graph(), node, i)) continue;
       const Exact& exact = exact_.at(node.inputs[i]);
-      input = ProgramInput{};
+      node.program.inputs[i] = ProgramInput{};
       node.inputs[i] = exact.dims == node.program.space ? exact.value : Reshaped(exact, node);
     }
   }

@@ -1,6 +1,8 @@
 // --frozen-weights with the tools: the arena holds codes, and every file the weights themselves.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "tests/e2e/actc_command.h"
 #include "tests/e2e/onnx_models.h"
 #include "tests/e2e/refusal.h"
@@ -125,6 +127,24 @@ TEST_F(FrozenWeights, ComeFromACheckpointOfAnyPlan) {
   EXPECT_NE(loss("plain.json"), loss("changed.json"));
   Compile({});
   Run({"--steps=1", "--load=" + (scratch_ / "coded")});
+}
+
+// What the codes of activations do is told by --variance, and what those of weights do beside a plan without them.
+TEST_F(FrozenWeights, AreComparedWithAPlanThatDoesNotHaveThem) {
+  Compile({});
+  std::filesystem::rename(plan(), scratch_ / "exact");
+  double earlier = 1;
+  for (const char* form : {"4bit", "8bit"}) {
+    Compile({std::string("--frozen-weights=") + form});
+    Run({"--variance=16", "--variance-edges=", "--variance-reference=" + (scratch_ / "exact"),
+         "--report-json=" + (scratch_ / "v.json")});
+    const llvm::json::Object report = Report("v.json");
+    EXPECT_GT(*report.getNumber("variance"), 0) << "codes of activations, at L3";
+    const double bias = *report.getObject("reference")->getNumber("bias");
+    EXPECT_GT(bias, 0) << form;
+    EXPECT_LT(bias, earlier) << form;
+    earlier = bias / 16;  // a 17th of the step, so a 289th in squares; and the bias is an estimate
+  }
 }
 
 TEST_F(FrozenWeights, RefusesWhatItCannotDo) {
