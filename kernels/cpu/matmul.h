@@ -30,5 +30,7 @@ void RegisterDnnlMatMul(KernelRegistry& registry, const std::shared_ptr<DnnlCont
 // Products of bfloat16 factors. Whether the processor multiplies these faster than float32.
 bool DnnlBFloat16IsFast();
 void RegisterDnnlBFloat16MatMul(KernelRegistry& registry, const std::shared_ptr<DnnlContext>& context);
+// The same where a float32 factor is too large to be rounded whole.
+void RegisterPiecedMatMul(KernelRegistry& registry, const std::shared_ptr<DnnlContext>& context);
 
 }  // namespace act

@@ -24,11 +24,15 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   if (floats_first) RegisterFloatGradWeight(registry);
   RegisterDnnlConv(registry, context);
   if (!floats_first) RegisterFloatGradWeight(registry);
-  if (DnnlBFloat16IsFast()) RegisterDnnlBFloat16MatMul(registry, context);
+  const auto register_bfloat16 = [&] {
+    RegisterDnnlBFloat16MatMul(registry, context);
+    RegisterPiecedMatMul(registry, context);
+  };
+  if (DnnlBFloat16IsFast()) register_bfloat16();
   RegisterCpuMatMul(registry);
   RegisterDnnlMatMul(registry, context);
   RegisterCpuFloat32MatMul(registry);
-  if (!DnnlBFloat16IsFast()) RegisterDnnlBFloat16MatMul(registry, context);
+  if (!DnnlBFloat16IsFast()) register_bfloat16();
   if (!MultipliesPairsFast()) RegisterRoundedGradWeight(registry);
   RegisterCpuRecurrent(registry, context);
   RegisterCpuMaxPool(registry);

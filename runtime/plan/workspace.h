@@ -91,7 +91,9 @@ constexpr int64_t ProductRowFloats(int64_t columns) { return AttentionRowFloats(
 inline constexpr int64_t kProductRows = 96, kProductDepth = 384, kProductColumns = 384,
                          kProductBytes = 2 << 20;
 // A float32 factor beside one in bfloat16 gets room for a rounded copy of at most so many bytes.
-inline constexpr int64_t kRoundedFactorBytes = 16 << 20;
+// A larger one is rounded in pieces of so many bytes. If these are parts of the sum, a bfloat16 result has room for
+// float32 sums of some rows.
+inline constexpr int64_t kRoundedFactorBytes = 16 << 20, kRoundedSumBytes = 8 << 20;
 // Scratch bytes of attention.
 struct AttentionScratch {
   // Of a head of keys. Forward: k transposed, a block of scores. Backward: k and v transposed, a copy of k, a block of

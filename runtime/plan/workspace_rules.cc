@@ -77,8 +77,8 @@ int64_t WidenedProduct(const Graph& graph, const Node& node) {
   return SaturatingAdd(std::min(whole, kProductBytes + 16 * kKiB), PerThread(floats * kFloat, 4, 2 * kMiB));
 }
 
-// The copy of a float32 factor beside one in bfloat16, in oneDNN's layouts. Nothing if it is large or
-// varies with N: products in float32 need no copy.
+// The copy of a float32 factor beside one in bfloat16, in oneDNN's layouts, or of a piece of it. Nothing if it varies
+// with N: products in float32 need no copy.
 int64_t RoundedFactor(const Graph& graph, const Node& node) {
   const TensorType &a = TypeOf(graph, node.inputs[0]), &b = TypeOf(graph, node.inputs[1]);
   if (a.dtype == b.dtype) return 0;
@@ -89,7 +89,9 @@ int64_t RoundedFactor(const Graph& graph, const Node& node) {
     const int64_t extent = std::min(ProductExtent(factor, factor.dims.size() - axis), kTooLarge / 2);
     bytes = SaturatingMul(bytes, of_matrix ? RoundUp(extent, 64) : extent);
   }
-  return bytes <= kRoundedFactorBytes ? bytes : 0;
+  if (bytes <= kRoundedFactorBytes) return bytes;
+  const bool weight = b.dtype == DType::kFloat32 && b.rank() == 2 && b.Elements().IsFixed();
+  return weight ? kRoundedFactorBytes + kRoundedSumBytes : 0;
 }
 
 // The rows of x that `rows` rows of y read at most, and one more than stride rows: along the first

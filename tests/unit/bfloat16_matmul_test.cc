@@ -1,6 +1,7 @@
 // Matrix products of bfloat16 factors, of which a float32 one is rounded (docs/runtime_ops.md).
 #include <numeric>
 
+#include "kernels/cpu/instructions.h"
 #include "kernels/cpu/product_blocks.h"
 #include "kernels/cpu/tile_product.h"
 #include "kernels/math/convert.h"
@@ -95,6 +96,43 @@ TEST(BFloat16MatMul, LongSumsOfExactNumbersAreExact) {
   OpCase with_bias = Exact(c, kBF16, kF32, kBF16);
   with_bias.inputs.push_back(Integers({70}, 5));
   EXPECT_GT(CompareWithReference(with_bias, 0), 0);
+}
+
+// Columns of the result, or parts of the sum, at a time. The last piece is shorter, and no whole number of blocks.
+TEST(BFloat16MatMul, LargeFactorsAreRoundedInPieces) {
+  for (const bool across : {false, true})
+    for (const auto& [m, k, n] : {std::array<int64_t, 3>{5, 120, 80003}, {3, 24001, 400}, {1, 9001, 1000}})
+      for (const bool bias : {false, true}) {
+        const DType y = bias ? kBF16 : kF32;
+        OpCase c =
+            Exact(MatMul({m, k}, across ? std::vector{n, k} : std::vector{k, n}, {m, n}, false, across),
+                  kBF16, kF32, y);
+        if (bias) c.inputs.push_back(Integers({n}, 5));
+        SCOPED_TRACE(std::to_string(k) + " x " + std::to_string(n) + (across ? ", across" : "") +
+                     (bias ? ", with a bias" : ""));
+        const OpResult got = RunKernel(Entry("dnnl.pieced_matmul"), c, 2, PlannedWorkspace(c));
+        EXPECT_EQ(got.refused, !UsesBFloat16Instructions()) << got.error;
+        if (!got.refused) {
+          EXPECT_TRUE(got.tensors[0].bytes == RunReference(c).tensors[0].bytes);
+        }
+      }
+}
+
+// A bfloat16 result has float32 sums of some rows at a time.
+TEST(BFloat16MatMul, RowsOfLargeProductsAreIndependent) {
+  if (!UsesBFloat16Instructions()) GTEST_SKIP() << "the processor has no bfloat16 arithmetic";
+  constexpr int64_t kRows = 730, kLast = 9, kTerms = 3000, kColumns = 2900;
+  const OpCase all =
+      Exact(MatMul({kRows, kTerms}, {kTerms, kColumns}, {kRows, kColumns}, false, false), kBF16, kF32, kBF16);
+  static_assert(kRows * kColumns * 4 > kRoundedSumBytes);
+  OpCase last =
+      Exact(MatMul({kLast, kTerms}, {kTerms, kColumns}, {kLast, kColumns}, false, false), kBF16, kF32, kBF16);
+  last.inputs[0].bytes.assign(all.inputs[0].bytes.end() - kLast * kTerms * 2, all.inputs[0].bytes.end());
+  const OpResult whole = RunKernel(Entry("dnnl.pieced_matmul"), all, 2, PlannedWorkspace(all));
+  ASSERT_FALSE(whole.refused) << whole.error;
+  const std::vector<std::byte>& bytes = whole.tensors[0].bytes;
+  EXPECT_TRUE(std::equal(bytes.end() - kLast * kColumns * 2, bytes.end(),
+                         RunReference(last).tensors[0].bytes.begin()));
 }
 
 TEST(BFloat16MatMul, EveryInstructionSetAgreesWithTheReference) {
