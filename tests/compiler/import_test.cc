@@ -95,6 +95,24 @@ TEST(Import, MomentumIsPyTorchsAndFloatsAreTheNumbersMeant) {
   EXPECT_EQ(norm->attrs.Int("frozen"), 0);
 }
 
+TEST(Import, ANoteAtRunningStatisticsKeepsThem) {
+  OnnxModel m;
+  m.Input("x", {"N", 3, 4, 4}).Weight("w", {3}).Weight("b", {3});
+  for (const std::string which : {"a", "b"}) m.Weight(which + ".mean", {3}).Weight(which + ".var", {3});
+  m.Node("BatchNormalization", {"x", "w", "b", "a.mean", "a.var"}, {"y"});
+  m.Node("BatchNormalization", {"y", "w", "b", "b.mean", "b.var"}, {"z"}).MeanLoss("z");
+  auto& info = *m.graph().add_value_info();
+  info.set_name("b.mean");
+  auto& note = *info.add_metadata_props();
+  note.set_key("act.statistics");
+  note.set_value("stored");
+  std::vector<int64_t> frozen;
+  const ImportResult r = Import(m);
+  for (const Node& node : r.graph.nodes)
+    if (node.op == "BatchNorm") frozen.push_back(node.attrs.Int("frozen"));
+  EXPECT_EQ(frozen, (std::vector<int64_t>{0, 1}));
+}
+
 // Exporters compute the statistics of a BatchNorm that stores none.
 OnnxModel ComputedStatistics(const std::string& of, int64_t training_mode) {
   OnnxModel m;

@@ -9,15 +9,18 @@
 namespace act::onnx_import {
 namespace {
 
+// By the dynamo exporter: PARAMETER, BUFFER or CONSTANT_TENSOR.
 constexpr char kKindKey[] = "pkg.torch.export.graph_signature.InputSpec.kind";
+// By the Python helper, of running statistics: "stored" where the layer is in evaluation mode.
+constexpr char kStatisticsKey[] = "act.statistics";
 
-// name -> PARAMETER, BUFFER or CONSTANT_TENSOR, where the dynamo exporter says so.
-std::map<std::string, std::string> KindsInMetadata(const onnx::GraphProto& graph) {
-  std::map<std::string, std::string> kinds;
+// name -> what the metadata of its value_info has under this key.
+std::map<std::string, std::string> InMetadata(const onnx::GraphProto& graph, const char* key) {
+  std::map<std::string, std::string> found;
   for (const auto& info : graph.value_info())
     for (const auto& entry : info.metadata_props())
-      if (entry.key() == kKindKey) kinds[info.name()] = entry.value();
-  return kinds;
+      if (entry.key() == key) found[info.name()] = entry.value();
+  return found;
 }
 
 bool IsExportersName(const std::string& name) {
@@ -36,7 +39,9 @@ llvm::Error DefineInitializers(Importer& importer, ModelFile& file,
   if (graph.sparse_initializer_size() > 0)
     return MakeError("tensor '" + graph.sparse_initializer(0).values().name() + "'",
                      "sparse initializers are not supported");
-  const auto kinds = KindsInMetadata(graph);
+  const auto kinds = InMetadata(graph, kKindKey);
+  for (const auto& [name, which] : InMetadata(graph, kStatisticsKey))
+    if (which == "stored") importer.stored_statistics.insert(name);
   const auto statistics = RunningStatistics(nodes);
   ExternalData external(file.path);
   for (onnx::TensorProto& tensor : *graph.mutable_initializer()) {

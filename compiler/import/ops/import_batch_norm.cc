@@ -1,5 +1,5 @@
-// Every BatchNormalization is imported in training mode, with batch statistics, unless --freeze-bn
-// keeps the stored ones. Its number of outputs says nothing: the dynamo exporter writes one output,
+// Every BatchNormalization is imported in training mode, with batch statistics, unless --freeze-bn or
+// a note of the Python helper at its running mean keeps the stored ones. Its number of outputs says nothing: the dynamo exporter writes one output,
 // the inference form, even for a model in training mode. The outputs for running statistics (2
 // since opset 14, 4 before) are the update that our operator makes in place.
 //
@@ -171,7 +171,8 @@ llvm::Error ImportBatchNormalization(NodeContext& c) {
   // ONNX Runtime's form for training: the batch's mean and 1 / deviation are results too, for its
   // gradient.
   if (internal || onnx) attrs.Set("population", int64_t{1});
-  attrs.Set("frozen", int64_t{c.importer.freeze_bn});
+  const bool stored = c.importer.stored_statistics.count(c.node.input(kMean)) > 0;
+  attrs.Set("frozen", int64_t{c.importer.freeze_bn || stored});
   ACT_TRY(const std::vector<ValueId> results,
           c.builder().Add("BatchNorm", std::move(operands), attrs, c.name(), internal ? 3 : 1));
   if (internal) {

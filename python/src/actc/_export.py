@@ -28,6 +28,7 @@ from ._exporters import BATCH, DYNAMO_KEEPS_DETACH, Attempt, attempts, run_expor
 from ._graph import mark_kinds, rename, restore_statistics, save, verify
 from ._inputs import inputs_of, label_names, labels_of
 from ._losses import Loss, ModelWithLoss, predictions
+from ._modes import begin_training, in_evaluation
 from ._reference import public_names, step
 from ._report import ExportReport
 
@@ -50,9 +51,10 @@ def export(
 ) -> ExportReport:
     """Writes `model` with its loss as an ONNX training graph for actc.
 
-    model: in any mode. It is left as it was, including its running statistics. Parameters without
-        requires_grad, and those that no gradient reaches, are marked so that actc does not train
-        them.
+    model: in training mode, in which parts that are in evaluation mode stay so; or in evaluation
+        mode, from which all of it is taken by model.train(). It is left as it was, including its
+        running statistics. Parameters without requires_grad, and those that no gradient reaches,
+        are marked so that actc does not train them.
     inputs: example inputs: a tensor, a tuple of positional arguments, or a dict of keyword
         arguments, which are the names of the graph's inputs. Arguments may be tuples, lists and
         dicts of tensors. What is no tensor (bool, int, None) is a constant of the graph. The first
@@ -79,9 +81,8 @@ def export(
     tried = attempts(exporter, opset, dynamic_batch)
     given = inputs_of(model, inputs, input_names)
     with same_after(model):
-        model.train()
+        begin_training(model)
         wrapped = ModelWithLoss(model, loss, given)
-        wrapped.train()
         targets = labels_of(labels) if labels is not None else _labels(wrapped, loss, given.tensors)
         job = _Job(wrapped, given.tensors + targets, given.names + label_names(len(targets)), path)
         if not job.look(dynamic_batch):
@@ -182,6 +183,9 @@ class _Job:
         report.inputs = [i.name for i in graph.graph.input]
         report.batch_axis = BATCH if attempt.any_batch else None
         report.changes.append("traced in training mode, nothing folded: BatchNorm and Dropout are as in the module")
+        still = in_evaluation(self.wrapped)
+        if still:
+            report.warnings.append(f"in evaluation mode, and so written: {still}")
         if self.wrapped.reads:
             report.changes.append(f"the loss reads {self.wrapped.reads} of what the model returns")
         rename(graph.graph, self.wrapped)

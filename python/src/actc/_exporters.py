@@ -144,7 +144,7 @@ def _torchscript(
             tensors,
             file,
             dynamo=False,
-            training=torch.onnx.TrainingMode.TRAINING,
+            training=torch.onnx.TrainingMode.PRESERVE,
             do_constant_folding=False,
             opset_version=attempt.opset,
             input_names=names,

@@ -20,6 +20,8 @@ INLINE_LIMIT_BYTES = 1 << 30
 # With this metadata the dynamo exporter says what a tensor is. actc trains no BUFFER and no
 # CONSTANT_TENSOR.
 KIND_KEY = "pkg.torch.export.graph_signature.InputSpec.kind"
+# Of the running statistics of a layer in evaluation mode: actc normalizes by these, and updates nothing.
+STATISTICS_KEY = "act.statistics"
 PREFIX = "model."  # of names in ModelWithLoss
 STATISTICS = ("running_mean", "running_var")
 
@@ -100,8 +102,15 @@ def restore_statistics(graph: onnx.GraphProto, state: Dict[str, torch.Tensor], r
 
 def mark_kinds(graph: onnx.GraphProto, wrapped: nn.Module, reached: Set[str]) -> None:
     """Marks tensors as the dynamo exporter does: parameters that train, buffers (with parameters
-    that do not train) and constants. `actc` then needs no --freeze."""
+    that do not train) and constants; and running statistics by which a layer in evaluation mode
+    normalizes. `actc` then needs no --freeze and no --freeze-bn."""
     untrained = (set(public_names(wrapped)) - reached) | {n.removeprefix(PREFIX) for n, _ in wrapped.named_buffers()}
+    stay = {
+        f"{path}.{part}".removeprefix(PREFIX)
+        for path, module in wrapped.named_modules()
+        if isinstance(module, BatchNorm) and not module.training and module.running_mean is not None
+        for part in STATISTICS
+    }
     infos = {info.name: info for info in graph.value_info}
     for tensor in graph.initializer:
         kind = "PARAMETER" if tensor.name in reached else "BUFFER" if tensor.name in untrained else "CONSTANT_TENSOR"
@@ -115,6 +124,8 @@ def mark_kinds(graph: onnx.GraphProto, wrapped: nn.Module, reached: Set[str]) ->
                 break
         else:
             info.metadata_props.add(key=KIND_KEY, value=kind)
+        if tensor.name in stay:
+            info.metadata_props.add(key=STATISTICS_KEY, value="stored")
 
 
 def batch_symbol(graph: onnx.GraphProto) -> Optional[str]:
@@ -144,7 +155,7 @@ def verify(graph: onnx.GraphProto, wrapped: nn.Module, reached: Dict[str, torch.
         called[node.op_type] = called.get(node.op_type, 0) + 1
     kinds: Dict[str, List[nn.Module]] = {
         "BatchNormalization": [m for m in wrapped.modules() if isinstance(m, BatchNorm)],
-        "Dropout": [m for m in wrapped.modules() if isinstance(m, nn.Dropout) and m.p > 0],
+        "Dropout": [m for m in wrapped.modules() if isinstance(m, nn.Dropout) and m.p > 0 and m.training],
     }
     for kind, modules in kinds.items():
         if called.get(kind, 0) < len(modules):

@@ -1,0 +1,82 @@
+"""Parts of a module in evaluation mode, as teachers and frozen normalizations are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from tools import BIN, needs_tools, randomize
+
+import actc
+
+
+def body(dropout: float = 0.3) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.Dropout(dropout), nn.Conv2d(8, 5, 3)
+    )
+
+
+class Distilled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.student, self.teacher = body(), body()
+        self.teacher.requires_grad_(False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            wanted = self.teacher(x).mean((2, 3)).softmax(-1)
+        return F.kl_div(self.student(x).mean((2, 3)).log_softmax(-1), wanted, reduction="batchmean")
+
+
+class KeepsStatistics(nn.Module):
+    """As detectors are trained on top of a classifier."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = body(0.0)
+
+    def train(self, mode: bool = True) -> nn.Module:
+        super().train(mode)
+        for m in self.modules():
+            if isinstance(m, nn.BatchNorm2d):
+                m.eval()
+        return self
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.body(x).mean((2, 3)).square().mean()
+
+
+def _export(model: nn.Module, path: Path, exporter: str) -> actc.ExportReport:
+    """The check is at the example's batch, whose statistics are not the stored ones."""
+    report = actc.export(randomize(model), torch.randn(4, 3, 8, 8), path, exporter=exporter, check=True, bin_dir=BIN)
+    assert report.check is not None and report.check.conclusive and report.check.gradient_error <= 1e-4, str(report)
+    return report
+
+
+@needs_tools
+@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
+def test_a_teacher_in_evaluation_mode_stays_so(tmp_path: Path, exporter: str) -> None:
+    model = Distilled()
+    model.teacher.eval()
+    report = _export(model, tmp_path / "m.onnx", exporter)
+    assert any("teacher.1, teacher.3" in line for line in report.warnings), str(report)
+    assert model.training and model.student.training and not model.teacher.training
+
+
+@needs_tools
+@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
+def test_train_of_the_module_decides(tmp_path: Path, exporter: str) -> None:
+    """Its scale and shift train, by the stored statistics."""
+    report = _export(KeepsStatistics(), tmp_path / "m.onnx", exporter)
+    assert not report.frozen and any("body.1" in line for line in report.warnings), str(report)
+
+
+@needs_tools
+def test_a_module_in_evaluation_mode_is_put_into_training_mode(tmp_path: Path) -> None:
+    model = Distilled().eval()
+    report = _export(model, tmp_path / "m.onnx", "torchscript")
+    assert report.warnings == [] and not model.training, str(report)
