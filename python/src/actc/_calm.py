@@ -9,6 +9,8 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from ._layer_forms import even_gumbel_softmax
+
 BatchNorm = nn.modules.batchnorm._BatchNorm
 # Distance by which `moved` changes a parameter, in parts of its numbers' size. More would drown
 # what depends on initial values; less leaves the gradients of branches that begin at 0 too small.
@@ -77,6 +79,12 @@ class _Fixed(TorchFunctionMode):
             return torch.ones_like(args[0])
         elif name in ("uniform_", "normal_", "exponential_"):
             return args[0].fill_(0.5)
+        elif name == "normal" and args and isinstance(args[0], torch.Tensor):
+            # Distributions draw so while they are traced, and by normal_ else.
+            deviation = args[1] if len(args) > 1 else kwargs.get("std", 1.0)
+            return args[0] + 0.5 * deviation
+        elif name == "gumbel_softmax":
+            return even_gumbel_softmax(*args, **kwargs)
         elif name in ("rand", "randn", "rand_like", "randn_like"):
             # Not 0 or 1: a factor of 0 would hide a gradient.
             return func(*args, **kwargs).detach().fill_(0.5)

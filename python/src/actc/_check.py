@@ -31,7 +31,10 @@ DRAWS = 3
 # by a part of 1 / batch; rounding is 1e-6.
 OTHER_BATCH_LIMIT = 1e-4
 
-HINT = "what depends on data in Python is not in an exported graph"
+HINT = (
+    "not in an exported graph: what Python code decides by data, and backward() of a torch.autograd.Function "
+    "(for a straight-through estimator, write y.detach() + x - x.detach())"
+)
 
 
 def batch_of(graph: onnx.GraphProto, tensors: Sequence[torch.Tensor]) -> Optional[int]:
@@ -51,7 +54,9 @@ def _step_of(got: Dict[str, np.ndarray], reference: Step) -> Step:
         else:
             missing.append(name)
     if missing:
-        raise WrongStep(f"the exported model has no gradient for {len(missing)} parameters: {', '.join(missing[:6])}")
+        raise WrongStep(
+            f"the exported model has no gradient for {len(missing)} parameters: {', '.join(missing[:6])}", HINT
+        )
     return Step(float(got["loss"].reshape(-1)[0]), gradients)
 
 

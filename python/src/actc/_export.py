@@ -28,9 +28,9 @@ from ._exporters import BATCH, DYNAMO_KEEPS_DETACH, Attempt, attempts, run_expor
 from ._graph import mark_kinds, rename, restore_statistics, save, verify
 from ._inputs import inputs_of, label_names, labels_of
 from ._losses import Loss, ModelWithLoss, predictions
-from ._modes import begin_training, in_evaluation
+from ._modes import begin_training, changed_buffers, in_evaluation
 from ._reference import public_names, step
-from ._report import ExportReport
+from ._report import ExportReport, listed
 
 # Of one error. A model in another number format has them by the hundred.
 MOST_CAUSES = 8
@@ -123,7 +123,7 @@ class _Job:
         if several and dynamic_batch is True:
             raise ExportError(several, hint)
         try:
-            with calm(self.wrapped):
+            with calm(self.wrapped), changed_buffers(self.wrapped) as self.changed:
                 self.reached = step(self.wrapped, self.tensors).gradients
         except ExportError:
             raise
@@ -186,6 +186,10 @@ class _Job:
         still = in_evaluation(self.wrapped)
         if still:
             report.warnings.append(f"in evaluation mode, and so written: {still}")
+        if self.changed:
+            report.warnings.append(
+                f"a step in PyTorch changes {listed(self.changed)}; every step of the graph begins with the present values"
+            )
         if self.wrapped.reads:
             report.changes.append(f"the loss reads {self.wrapped.reads} of what the model returns")
         rename(graph.graph, self.wrapped)

@@ -16,11 +16,13 @@ from typing import Any, Dict, Iterator, List, Sequence, Tuple, Union
 import onnx
 import torch
 from torch import nn
+from torch.distributions import Distribution
 from torch.jit._trace import TracerWarning
 
 from ._complex import Complex, complex_as_pairs
 from ._errors import ExportError, WrongStep
-from ._stops import no_grad_stops, of_library
+from ._graph import name_inputs
+from ._stops import ends_no_gradient, no_grad_stops, of_library
 from ._symbolics import STOP, more_operators
 from ._written_out import written_out
 
@@ -28,6 +30,7 @@ EXPORTERS = ("auto", "torchscript", "dynamo")
 DYNAMO_MIN_OPSET = 18
 TORCHSCRIPT_MAX_OPSET = 20
 BATCH = "N"
+INPUT = "act_input_"  # inputs of the dynamo exporter's graph, before they get their names
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,17 @@ def _silent() -> Iterator[None]:
         logging.disable(level)
 
 
+@contextlib.contextmanager
+def _unasked() -> Iterator[None]:
+    """Distributions do not ask whether their arguments are valid, which would be a branch on data."""
+    before = Distribution._validate_args
+    Distribution.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        Distribution.set_default_validate_args(before)
+
+
 def _define_stop(model: onnx.ModelProto) -> None:
     """To other readers than actc a stop is an ONNX function: its operand."""
     if any((node.domain, node.op_type) == STOP for node in model.graph.node):
@@ -108,7 +122,7 @@ _tensor_detach = torch.Tensor.detach
 
 def _traced_detach(x: torch.Tensor) -> torch.Tensor:
     """Tensor.detach() of the model's own code as a node that the dynamo exporter keeps."""
-    if of_library(sys._getframe(1).f_code.co_filename) or not (x.is_floating_point() or isinstance(x, Complex)):
+    if ends_no_gradient(sys._getframe(1).f_code.co_filename) or not (x.is_floating_point() or isinstance(x, Complex)):
         return _tensor_detach(x)
     return _stop_node(x)
 
@@ -161,7 +175,8 @@ def _dynamo(
         batch = torch.export.Dim(BATCH)
         # forward(*tensors) has one parameter, a tuple.
         shapes = {"dynamic_shapes": {"tensors": tuple({0: batch} if t.ndim > 0 else None for t in tensors)}}
-    # The optimizer of this exporter folds BatchNormalization into convolutions.
+    # The optimizer of this exporter folds BatchNormalization into convolutions. An input that is called as a value of
+    # the graph is, "cat" or "add_1", would make two of that name: these get their names at the end.
     with _stops_in_dynamo(module):
         torch.onnx.export(
             module,
@@ -170,7 +185,7 @@ def _dynamo(
             dynamo=True,
             optimize=False,
             opset_version=attempt.opset,
-            input_names=names,
+            input_names=[f"{INPUT}{i}" for i in range(len(names))],
             output_names=["loss"],
             **shapes,
         )
@@ -187,9 +202,11 @@ def run_exporter(
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         file = os.path.join(folder, "model.onnx")
-        with _silent(), written_out(attempt.exporter), complex_as_pairs(module):
+        with _silent(), written_out(attempt.exporter), complex_as_pairs(module), _unasked():
             (_dynamo if attempt.exporter == "dynamo" else _torchscript)(module, tensors, names, file, attempt)
         graph: onnx.ModelProto = onnx.load(file)
+    if attempt.exporter == "dynamo":
+        name_inputs(graph.graph, names)
     _define_stop(graph)
     return graph, _lines(caught)
 

@@ -58,3 +58,23 @@ def numbers(values: Any, of: str) -> List[float]:
 
 def integers(values: Any, of: str) -> List[int]:
     return [int(value) for value in numbers(values, of)]
+
+
+def known_or_none(values: Any) -> List[Optional[int]]:
+    """The whole numbers of a list, None for each that depends on data or on the batch."""
+    if values.node().kind() != "prim::ListConstruct":
+        return list(integers(values, "a list"))
+    found = [value_of(value) for value in values.node().inputs()]
+    return [None if value is None else int(value) for value in found]
+
+
+def vector(g: Any, values: Any) -> Any:
+    """A list of whole numbers as one tensor."""
+    if values.node().kind() != "prim::ListConstruct":
+        return constant(g, integers(values, "a list"))
+    known = known_or_none(values)
+    parts = [
+        g.op("Reshape", value, constant(g, [1])) if number is None else constant(g, [number])
+        for value, number in zip(values.node().inputs(), known)
+    ]
+    return parts[0] if len(parts) == 1 else g.op("Concat", *parts, axis_i=0)

@@ -27,6 +27,7 @@ _ALSO: Dict[str, List[Tuple[Any, str]]] = {
     **{name: [(torch.special, name)] for name in "erfinv erfc exp2 ndtr entr sinc xlogy".split()},
 }
 NEITHER_HAS: Dict[str, Callable[..., Any]] = {
+    "cdist": forms.cdist,  # TorchScript's exporter has it, with an infinite slope where points are equal
     "copysign": forms.copysign,
     "cov": forms.cov,
     "cummax": forms.last_of(torch.ge),
@@ -83,7 +84,7 @@ TORCHSCRIPT_LACKS: Dict[str, Callable[..., Any]] = {
     "vdot": lambda x, other: (x * other).sum(),
     "xlogy": forms.xlogy,
 }
-DYNAMO_LACKS: Dict[str, Callable[..., Any]] = {"cdist": forms.cdist}
+DYNAMO_LACKS: Dict[str, Callable[..., Any]] = {}
 
 
 def _whole(original: Callable[..., Any], form: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, List, Optional, Set
+from typing import Dict, List, Optional, Sequence, Set
 
 import numpy as np
 import onnx
@@ -27,17 +27,27 @@ STATISTICS = ("running_mean", "running_var")
 
 
 def _rename_values(graph: onnx.GraphProto, renamed: Dict[str, str]) -> None:
-    for tensor in graph.initializer:
-        tensor.name = renamed.get(tensor.name, tensor.name)
-    for info in graph.value_info:
-        info.name = renamed.get(info.name, info.name)
+    for tensors in (graph.initializer, graph.value_info, graph.input, graph.output):
+        for tensor in tensors:
+            tensor.name = renamed.get(tensor.name, tensor.name)
     for node in graph.node:
-        for i, name in enumerate(node.input):
-            if name in renamed:
-                node.input[i] = renamed[name]
+        for names in (node.input, node.output):
+            for i, name in enumerate(names):
+                if name in renamed:
+                    names[i] = renamed[name]
         for attribute in node.attribute:
             if attribute.HasField("g"):
                 _rename_values(attribute.g, renamed)
+
+
+def name_inputs(graph: onnx.GraphProto, names: Sequence[str]) -> None:
+    """Gives the inputs these names. Another value that has one of them gets a new name."""
+    taken = {t.name for t in graph.initializer} | {name for node in graph.node for name in node.output}
+    renamed = {name: f"{name}_value" for name in names if name in taken}
+    while taken.intersection(renamed.values()):
+        renamed = {name: f"{other}_" for name, other in renamed.items()}
+    renamed.update({value.name: name for value, name in zip(graph.input, names)})
+    _rename_values(graph, renamed)
 
 
 def _same_numbers(tensor: onnx.TensorProto, value: torch.Tensor) -> bool:

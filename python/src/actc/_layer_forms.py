@@ -93,3 +93,14 @@ def bilinear(
 def channel_shuffle(input: torch.Tensor, groups: int) -> torch.Tensor:
     split = input.reshape((input.shape[0], groups, -1) + tuple(input.shape[2:]))
     return split.transpose(1, 2).reshape(input.shape)
+
+
+def even_gumbel_softmax(
+    logits: torch.Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> torch.Tensor:
+    """F.gumbel_softmax with noise that is 0.5 everywhere, which a softmax does not see."""
+    soft = (logits / tau).softmax(dim)
+    if not hard:
+        return soft
+    index = soft.max(dim, keepdim=True)[1]
+    return torch.zeros_like(soft).scatter(dim, index, 1.0) - soft.detach() + soft

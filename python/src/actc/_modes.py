@@ -1,8 +1,9 @@
-"""Which parts of a module are in training mode, and which in evaluation mode."""
+"""Which parts of a module are in training mode, which in evaluation mode, and what a step changes in it."""
 
 from __future__ import annotations
 
-from typing import List
+import contextlib
+from typing import Iterator, List
 
 import torch
 from torch import nn
@@ -39,3 +40,25 @@ def in_evaluation(wrapped: nn.Module) -> str:
         ):
             found.append(name.removeprefix(PREFIX))
     return listed(found)
+
+
+@contextlib.contextmanager
+def changed_buffers(wrapped: nn.Module) -> Iterator[List[str]]:
+    """While it lasts, a call of the module adds the buffers to the list that it changed: all but a normalization's
+    statistics, which actc updates too."""
+    statistics = {id(b) for m in wrapped.modules() if isinstance(m, BatchNorm) for b in m.buffers()}
+    before = {n: (b, b.detach().clone()) for n, b in wrapped.named_buffers() if id(b) not in statistics}
+    found: List[str] = []
+
+    def compare(*_: object) -> None:
+        now = dict(wrapped.named_buffers())
+        for name, (buffer, value) in before.items():
+            public = name.removeprefix(PREFIX)
+            if public not in found and not torch.equal(now.get(name, buffer), value):
+                found.append(public)
+
+    handle = wrapped.register_forward_hook(compare)
+    try:
+        yield found
+    finally:
+        handle.remove()

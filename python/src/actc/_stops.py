@@ -17,14 +17,25 @@ from ._complex import Complex
 _LIBRARY = tuple(os.path.dirname(os.path.abspath(file)) + os.sep for file in (__file__, torch.__file__))
 
 
-_IN_THE_MODELS_PLACE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_written_out.py")
+_IN_THE_MODELS_PLACE = tuple(
+    os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
+    for name in ("_written_out.py", "_function_forms.py", "_layer_forms.py", "_loss_forms.py")
+)
+# Of PyTorch: layers and functions that a model is made of. Gradients end there as the documentation says: in the
+# power method of spectral_norm, in gumbel_softmax, in what distributions draw.
+_OF_LAYERS = tuple(os.path.join(os.path.dirname(torch.__file__), part) + os.sep for part in ("nn", "distributions"))
 
 
 def of_library(file: str) -> bool:
-    """Whether code of this file is not the model's, but PyTorch's or ours. What is written out stands
-    for the model's."""
+    """Whether code of this file is not the model's, but PyTorch's or ours."""
+    return os.path.abspath(file).startswith(_LIBRARY)
+
+
+def ends_no_gradient(file: str) -> bool:
+    """Whether detach() and no_grad() in this file belong to the machinery that runs a model. What is written out stands
+    for the model's code."""
     path = os.path.abspath(file)
-    return path.startswith(_LIBRARY) and path != _IN_THE_MODELS_PLACE
+    return path.startswith(_LIBRARY) and not path.startswith(_OF_LAYERS) and path not in _IN_THE_MODELS_PLACE
 
 
 def _of_model(frame: Any) -> bool:
@@ -32,7 +43,7 @@ def _of_model(frame: Any) -> bool:
     calls. PyTorch has blocks that end no gradient: reentrant checkpoints run forward in one."""
     while frame.f_back is not None and frame.f_code.co_filename.endswith(os.path.join("utils", "_contextlib.py")):
         frame = frame.f_back
-    return not of_library(frame.f_code.co_filename)
+    return not ends_no_gradient(frame.f_code.co_filename)
 
 
 class _NoGradStops(TorchFunctionMode):

@@ -11,7 +11,7 @@ import torch
 
 from . import _image_forms, _random_forms
 from ._errors import ExportError
-from ._forms import constant, extent, integer, integers, number, numbers, rank_of, value_of
+from ._forms import constant, extent, integer, integers, known_or_none, number, rank_of, value_of, vector
 
 STOP = ("act", "StopGradient")  # domain and name
 
@@ -162,17 +162,16 @@ def _softplus(g: Any, x: Any, beta: Any, threshold: Any) -> Any:
 
 def _unflatten(g: Any, x: Any, axis: Any, sizes: Any) -> Any:
     """torch.Tensor.unflatten. The exporter loses track of the batch behind it, and later takes the example's."""
-    along, parts = (
-        integer(axis, "an axis of torch.unflatten") % rank_of(x),
-        integers(sizes, "a size of torch.unflatten"),
-    )
-    extents = x.type().varyingSizes()
+    along = integer(axis, "an axis of torch.unflatten") % rank_of(x)
+    parts = known_or_none(sizes)  # one is a value of the graph where it is an extent that the exporter does not know
+    extents = x.type().varyingSizes() or [None] * rank_of(x)
     shape, whole = g.op("Shape", x), extents[along]
     before = g.op("Slice", shape, constant(g, [0]), constant(g, [along]), constant(g, [0]))
     after = g.op("Slice", shape, constant(g, [along + 1]), constant(g, [2**63 - 1]), constant(g, [0]))
-    y = g.op("Reshape", x, g.op("Concat", before, constant(g, parts), after, axis_i=0))
-    rest = whole and whole // abs(math.prod(parts))  # what a -1 stands for
-    made = [rest if part < 0 else part for part in parts]
+    y = g.op("Reshape", x, g.op("Concat", before, vector(g, sizes), after, axis_i=0))
+    others = [part for part in parts if part != -1]
+    rest = whole // math.prod(others) if whole and None not in others else None  # what a -1 stands for
+    made = [rest if part == -1 else part for part in parts]
     return y.setType(x.type().with_sizes(extents[:along] + made + extents[along + 1 :]))
 
 

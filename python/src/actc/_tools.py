@@ -16,6 +16,7 @@ import torch
 
 from ._errors import ExportError
 
+MOST_CAUSES = 2  # of one refusal that are told
 SAFETENSORS = {"F32": np.float32, "I64": np.int64, "I32": np.int32, "BOOL": np.bool_, "U8": np.uint8}
 
 
@@ -84,6 +85,9 @@ def _run(command: List[str]) -> None:
             (line for line in lines if "error:" in line), lines[-1] if lines else f"exit status {done.returncode}"
         )
         hint = next((line.partition("hint:")[2].strip() for line in lines if line.startswith("hint:")), "")
+        if message.endswith(":"):  # the causes are the lines that follow
+            causes = [line.strip() for line in lines[lines.index(message) + 1 :] if line.startswith("  ")]
+            message += " " + "; ".join(causes[:MOST_CAUSES]) + (" ..." if len(causes) > MOST_CAUSES else "")
         # "actc: error: FILE: what": the file is a temporary one, or the one that is being made.
         what = message.partition("error: ")[2].replace(f"{command[1]}: ", "") or message
         raise ExportError(f"{os.path.basename(command[0])} refuses the exported model: {what}", hint)
@@ -99,5 +103,7 @@ def run_step(tools: Tools, model: str, inputs: Dict[str, torch.Tensor], batch: O
         data, plan, step = (os.path.join(folder, name) for name in ("inputs", "plan", "step"))
         _write(data, {name: t.detach().cpu().numpy() for name, t in inputs.items()})
         _run([tools.actc, model, "-O", "L0", "-o", plan, "--optimizer=sgd", "--report=none", *size])
-        _run([tools.actrun, plan, f"--inputs={data}", "--tune=off", "--steps=1", "--lr=0", f"--dump-step={step}", *size])
+        _run(
+            [tools.actrun, plan, f"--inputs={data}", "--tune=off", "--steps=1", "--lr=0", f"--dump-step={step}", *size]
+        )
         return _read(step)

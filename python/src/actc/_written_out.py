@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from typing import Iterator, Optional, Sequence, Union
+from typing import Any, Iterator, Optional, Sequence, Union
 
 import torch
 from torch.nn import functional as F
@@ -20,6 +20,7 @@ _attention = F.scaled_dot_product_attention
 _embedding_bag = F.embedding_bag
 _avg_pool2d = F.avg_pool2d
 _gaussian_nll_loss = F.gaussian_nll_loss
+_nll_loss = F.nll_loss
 
 
 def _exported_cross_entropy(
@@ -90,6 +91,12 @@ def _exported_binary_cross_entropy(
     if weight is not None:
         loss = loss * weight
     return reduced(loss, reduction)
+
+
+def _exported_nll_loss(input: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    """F.nll_loss of a product with one, which actc drops. TorchScript's exporter makes one loss of it and of the log
+    softmax before it; where a transposition of the model's is between the two, it takes a wrong tensor for the scores."""
+    return _nll_loss(input * 1.0, *args, **kwargs)
 
 
 def _exported_gaussian_nll_loss(
@@ -220,7 +227,8 @@ _WRITTEN_OUT = {
 @contextlib.contextmanager
 def written_out(exporter: str) -> Iterator[None]:
     """While it lasts, the functions that this exporter lacks, or drops a part of, export whole."""
-    functions = {**_WRITTEN_OUT, **(LOSSES if exporter == "torchscript" else {})}
+    of_torchscript = {**LOSSES, "nll_loss": _exported_nll_loss} if exporter == "torchscript" else {}
+    functions = {**_WRITTEN_OUT, **of_torchscript}
     changes = [(F, name, function) for name, function in functions.items()] + replacements(exporter)
     changes.append((torch._VF, "lstm", lstm))  # type: ignore[attr-defined]
     originals = [(owner, name, vars(owner).get(name)) for owner, name, _ in changes]
