@@ -105,6 +105,41 @@ def test_a_power_method_has_no_gradient(tmp_path: Path) -> None:
 
 
 @needs_tools
+@pytest.mark.parametrize(
+    "layer",
+    [nn.LSTM(6, 5, 2, batch_first=True, bidirectional=True), nn.GRU(6, 5, batch_first=True), nn.RNN(6, 5, batch_first=True)],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_last_states_of_packed_sequences(tmp_path: Path, layer: nn.RNNBase) -> None:
+    class Classifier(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.head = layer, nn.Linear(5, 3)
+
+        def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+            packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+            states = self.layer(packed)[1]
+            return self.head((states[0] if isinstance(states, tuple) else states)[-1])
+
+    inputs = (torch.randn(4, 7, 6), torch.tensor([3, 7, 1, 5]))
+    report = actc.export(
+        Classifier(), inputs, tmp_path / "m.onnx", "cross-entropy",
+        exporter="torchscript", dynamic_batch=True, check=True, bin_dir=BIN,
+    )  # fmt: skip
+    assert report.check is not None and report.check.gradient_error <= 1e-4, str(report)
+
+
+@needs_tools
+def test_quantization_in_training(tmp_path: Path) -> None:
+    def step(net: Net, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        z = torch.fake_quantize_per_tensor_affine(net.a(x), 0.02, 3, -40, 40)
+        return F.cross_entropy(net.b(z), y)
+
+    for exporter in ("torchscript", "dynamo"):
+        _export(step, tmp_path / "m.onnx", exporter)
+
+
+@needs_tools
 def test_attention_after_a_sum(tmp_path: Path) -> None:
     """TorchScript's exporter does not know the extents of a sum of an input's lookup and a parameter, by which the
     attention is cut into heads."""

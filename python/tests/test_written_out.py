@@ -297,3 +297,27 @@ def test_projected_lstms_are_pytorchs(bias: bool, both_ways: bool) -> None:
     expected = _step(run, x)
     with written_out("torchscript"):
         torch.testing.assert_close(_step(run, x), expected)
+
+
+@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
+def test_quantization_in_training_is_pytorchs(exporter: str) -> None:
+    """Codes outside their range are among them, and codes right at its ends."""
+    x = torch.cat([torch.randn(3, 40), torch.linspace(-1.5, 1.5, 3 * 60).reshape(3, 60)], 1)
+    scales, zeros = torch.tensor([0.01, 0.02, 0.004]), torch.tensor([0, 3, -5], dtype=torch.int32)
+    functions = (
+        lambda x: torch.fake_quantize_per_tensor_affine(x, 0.01, 4, -100, 100),
+        lambda x: torch.fake_quantize_per_tensor_affine(x, scales[1], zeros[1], 0, 15),
+        lambda x: torch.fake_quantize_per_channel_affine(x, scales, zeros, 0, -128, 127),
+    )
+    for function in functions:
+        expected = _step(function, x)
+        with written_out(exporter):
+            torch.testing.assert_close(_step(function, x), expected)
+
+
+@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
+def test_filled_diagonals_are_pytorchs(exporter: str) -> None:
+    for x in (torch.randn(4, 4), torch.randn(3, 5), torch.randn(5, 3)):
+        expected = _step(lambda x: (x * 2).fill_diagonal_(0.5), x)
+        with written_out(exporter):
+            torch.testing.assert_close(_step(lambda x: (x * 2).fill_diagonal_(0.5), x), expected)

@@ -157,6 +157,13 @@ def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Te
     return y.movedim((-2, -1), (dim1 % rank, dim2 % rank))
 
 
+def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Any:
+    if x.ndim != 2 or wrap:
+        return NotImplemented
+    rows, columns = (torch.arange(n, device=x.device) for n in x.shape)
+    return x.masked_fill_(rows[:, None] == columns, fill_value)
+
+
 def logaddexp(x: Tensor, other: Tensor) -> Tensor:
     return torch.logsumexp(torch.stack(torch.broadcast_tensors(x, other), -1), -1)  # type: ignore[no-untyped-call]
 

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from . import _function_forms as forms
 from . import _layer_forms
+from . import _quantized_forms as quantized
 from . import _special_forms as special
 from ._complex import Complex
 from ._fourier_forms import FOURIER
@@ -35,6 +36,9 @@ NEITHER_HAS: Dict[str, Callable[..., Any]] = {
     "cumprod": forms.cumprod,
     "digamma": special.digamma,
     "erfinv": special.erfinv,
+    "fake_quantize_per_channel_affine": quantized.fake_quantize_channels,
+    "fake_quantize_per_tensor_affine": quantized.fake_quantize,
+    "fill_diagonal_": forms.fill_diagonal_,
     "hypot": forms.hypot,
     "kthvalue": forms.kthvalue,
     "lgamma": special.lgamma,

@@ -77,6 +77,23 @@ def lstm(*args: Any) -> Any:
     return (x.transpose(0, 1) if batch_first else x), torch.stack(last_h), torch.stack(last_c)
 
 
+def packed(original: Callable[..., Any]) -> Callable[..., Any]:
+    """torch.lstm, gru or rnn of packed sequences, for TorchScript's exporter. That ends in an error of C++ where the
+    results of all steps are not padded again, because a model wants the last states alone. Here they are, and 0 of them
+    is added."""
+
+    def layer(*args: Any) -> Any:
+        result = original(*args)
+        if not torch.jit.is_tracing() or len(args) < 2 or not isinstance(args[1], torch.Tensor):
+            return result
+        if args[1].dtype != torch.int64 or args[1].ndim != 1:  # no sizes of batches, but the first states
+            return result
+        steps, _ = torch._VF._pad_packed_sequence(result[0], args[1], False, 0.0, -1)  # type: ignore[attr-defined]
+        return (result[0], result[1] + steps[:1, :1, :1].detach() * 0, *result[2:])
+
+    return layer
+
+
 def threshold(input: torch.Tensor, threshold: float, value: float, inplace: bool = False) -> Any:
     if inplace:
         return NotImplemented

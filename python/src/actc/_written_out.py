@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from ._ctc import exported_ctc_loss
 from ._functions import replacements
-from ._layer_forms import adaptive_max_pool, lstm
+from ._layer_forms import adaptive_max_pool, lstm, packed
 from ._loss_forms import LOSSES, reduced
 
 _cross_entropy = F.cross_entropy
@@ -230,7 +230,11 @@ def written_out(exporter: str) -> Iterator[None]:
     of_torchscript = {**LOSSES, "nll_loss": _exported_nll_loss} if exporter == "torchscript" else {}
     functions = {**_WRITTEN_OUT, **of_torchscript}
     changes = [(F, name, function) for name, function in functions.items()] + replacements(exporter)
-    changes.append((torch._VF, "lstm", lstm))  # type: ignore[attr-defined]
+    layers = {"lstm": lstm}
+    if exporter == "torchscript":
+        others = {name: getattr(torch._VF, name) for name in ("gru", "rnn_tanh", "rnn_relu")}  # type: ignore[attr-defined]
+        layers = {name: packed(layer) for name, layer in {**layers, **others}.items()}
+    changes += [(torch._VF, name, layer) for name, layer in layers.items()]  # type: ignore[attr-defined]
     originals = [(owner, name, vars(owner).get(name)) for owner, name, _ in changes]
     for owner, name, function in changes:
         setattr(owner, name, function)
