@@ -70,12 +70,18 @@ def _nll_of_moved_classes(net: Net, x: torch.Tensor, y: torch.Tensor) -> torch.T
     return (lost * torch.tensor([1.0, 0.5])).mean()
 
 
+def _spread_of_chosen(net: Net, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    chosen = net.b(net.a(x))[y > 0]
+    return chosen.std() + chosen.mean() * chosen.var(unbiased=False)
+
+
 STEPS: Dict[str, Callable[..., torch.Tensor]] = {
     "hardest pairs": _hardest_pairs,
     "reparametrized": _reparametrized,
     "drawn": _drawn,
     "gumbel": _gumbel,
     "nll of moved classes": _nll_of_moved_classes,
+    "spread of what a mask selects": _spread_of_chosen,
 }
 
 

@@ -321,3 +321,21 @@ def test_filled_diagonals_are_pytorchs(exporter: str) -> None:
         expected = _step(lambda x: (x * 2).fill_diagonal_(0.5), x)
         with written_out(exporter):
             torch.testing.assert_close(_step(lambda x: (x * 2).fill_diagonal_(0.5), x), expected)
+
+
+@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
+def test_variances_of_all_elements_are_pytorchs(exporter: str) -> None:
+    """Also of equal elements, where a deviation's gradient is 0, and those of some axes, which are left alone."""
+    functions = (
+        lambda x: x.var(),
+        lambda x: torch.std(x),
+        lambda x: x.std(unbiased=False),
+        lambda x: x.var(correction=0) + x.std(False),
+        lambda x: x.std(0) + torch.var(x, dim=0),
+        lambda x: x.std((0, 1), keepdim=True),
+    )
+    for x in (torch.randn(4, 5), torch.ones(4, 5)):
+        for function in functions:
+            expected = _step(function, x)
+            with written_out(exporter):
+                torch.testing.assert_close(_step(function, x), expected)

@@ -43,6 +43,8 @@ NEITHER_HAS: Dict[str, Callable[..., Any]] = {
     "kthvalue": forms.kthvalue,
     "lgamma": special.lgamma,
     "median": forms.median,
+    "std": forms.std,
+    "var": forms.var,
 }
 TORCHSCRIPT_LACKS: Dict[str, Callable[..., Any]] = {
     "addcdiv": forms.addcdiv,
