@@ -73,7 +73,21 @@ def _imaginary_alone_trains(z: torch.Tensor, w: torch.Tensor, y: torch.Tensor) -
     return made * 2
 
 
+def _assigned(z: torch.Tensor, w: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Views see what is written, copies and operands do not."""
+    made = torch.zeros(z.shape[0], 5, 4, dtype=z.dtype) + torch.ones(5, 4, dtype=z.dtype)
+    view, copy = made[:, 1:3], made * 2
+    made[:, :2, -3:] = z[:, :2] * w[:, 2:4]
+    made[:, 2] = 0.5 - 1j
+    made[..., 0] = y[..., 0]
+    whole = torch.complex(y, y.exp())
+    whole[:, 0] = 3
+    return torch.cat([made, view * 1j, copy], 1)[..., :3] * torch.cat([whole, y, y[:, :2]], 1)
+
+
 FUNCTIONS: List[Function] = [
+    _assigned,
+    lambda z, w, y: torch.einsum("bij,bkj->bik", z, w) * torch.einsum("bij->b", y)[:, None, None],
     lambda z, w, y: z * w * y * 0.5 * 1j,
     lambda z, w, y: torch.mul(y, z) @ w.transpose(1, 2) @ w,
     lambda z, w, y: z / w + w / y.exp() + w / 2 + 1 / (z * z.conj() + 3) + w.reciprocal(),
@@ -127,6 +141,39 @@ def test_rotary_embeddings_train(tmp_path: Path, exporter: str, buffer: bool) ->
     )
     assert max(report.check.loss_error, report.check.gradient_error) <= LIMIT, str(report)
     assert list(model.state_dict()) == names and model.turns is turns
+
+
+class Spectral(nn.Module):
+    """A layer of a Fourier neural operator: complex parameters for the lowest frequencies, one of them in a list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.low = nn.Parameter(0.3 * torch.randn(2, 3, 3, 2, dtype=torch.cfloat))
+        self.others = nn.ParameterList([nn.Parameter(0.3 * torch.randn(2, 3, 3, 2, dtype=torch.cfloat))])
+        self.lift = nn.Linear(1, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # [N,8,6]
+        found = torch.fft.rfft2(self.lift(x.unsqueeze(-1)).permute(0, 3, 1, 2))
+        kept = torch.zeros(x.shape[0], 3, 8, 4, dtype=torch.cfloat, device=x.device)
+        kept[:, :, :3, :2] = torch.einsum("bixy,ioxy->boxy", found[:, :, :3, :2], self.low)
+        kept[:, :, -3:, :2] = torch.einsum("bixy,ioxy->boxy", found[:, :, -3:, :2], self.others[0])
+        return torch.fft.irfft2(kept, s=(8, 6)).square().mean((2, 3))
+
+
+@needs_tools
+@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
+def test_complex_parameters_train(tmp_path: Path, exporter: str) -> None:
+    torch.manual_seed(0)
+    model = Spectral()
+    before, kind = dict(model.named_parameters()), type(model)
+    options = {"exporter": exporter, "dynamic_batch": True, "check": True, "bin_dir": BIN}
+    report = actc.export(model, torch.randn(4, 8, 6), tmp_path / "m.onnx", "cross-entropy", **options)
+    assert report.check.compared == 4 and report.check.gradient_error <= LIMIT, str(report)
+    stored = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load(tmp_path / "m.onnx").graph.initializer}
+    for name in ("low", "others.0"):
+        assert (stored[name] == torch.view_as_real(before[name].detach()).numpy()).all()
+    after = dict(model.named_parameters())
+    assert type(model) is kind and all(after[name] is p for name, p in before.items()) and after["low"].is_complex()
 
 
 @needs_tools

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, Iterator, Tuple
 import torch
 from torch import nn
 
-_view_as_complex = torch.view_as_complex
+_view_as_complex, _zeros = torch.view_as_complex, torch.zeros
 
 # What is true of a complex tensor if it is of its parts.
 _ASKED = set("shape size dim ndim numel device layout is_cuda is_contiguous __len__".split())
@@ -34,7 +34,8 @@ class Complex(torch.Tensor):
     """A complex tensor of any shape as its real and its imaginary part, `re` and `im` of this shape.
 
     Functions without a form here get PyTorch's complex tensor. The error is then what an exporter says of it.
-    Errors: NotImplementedError for what changes it in place, since PyTorch's tensor would be a copy."""
+    Errors: NotImplementedError for what changes it in place other than by an index, since PyTorch's tensor would be a
+    copy."""
 
     re: torch.Tensor
     im: torch.Tensor
@@ -52,6 +53,8 @@ class Complex(torch.Tensor):
         kwargs = kwargs or {}
         asked = func.__self__ if func.__name__ == "__get__" else func  # type: ignore[attr-defined]
         name = getattr(asked, "__name__", "")  # a property of Python has none
+        if name == "__setitem__" and isinstance(args[0], Complex):
+            return _assign(*args)
         if _IN_PLACE.fullmatch(name) or "out" in kwargs:
             raise NotImplementedError(f"complex numbers changed in place are not supported: {name}")
         if name in _ASKED:
@@ -113,6 +116,19 @@ def _each(func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     return Complex(re, im) if isinstance(re, torch.Tensor) else tuple(map(Complex, re, im))
 
 
+def _assign(z: Complex, index: Any, value: Any) -> None:
+    """z[index] = value. Views of z have views of its parts, and see it."""
+    re, im = parts_of(value)
+    z.re[index] = re
+    z.im[index] = 0.0 if im is None else im
+
+
+def _einsum(func: Callable[..., Any], equation: Any, *operands: Any) -> Any:
+    if len(operands) != 2:
+        return NotImplemented
+    return _product(functools.partial(func, equation), *operands)
+
+
 def _product(func: Callable[..., Any], a: Any, b: Any) -> Complex:
     (ar, ai), (br, bi) = parts_of(a), parts_of(b)
     if bi is None:
@@ -147,7 +163,20 @@ def _exported_view_as_complex(input: torch.Tensor) -> Complex:
 
 
 def _exported_complex(real: torch.Tensor, imag: torch.Tensor) -> Complex:
-    return Complex(*torch.broadcast_tensors(real, imag))  # type: ignore[no-untyped-call]
+    re, im = torch.broadcast_tensors(real, imag)  # type: ignore[no-untyped-call]
+    return Complex(re.clone(), im.clone())  # what is changed in it changes no operand
+
+
+def _filled(original: Callable[..., Any]) -> Callable[..., Any]:
+    """torch.zeros or torch.ones: of complex numbers, a real part like that and an imaginary part of zeros."""
+
+    def function(*sizes: Any, dtype: Any = None, **options: Any) -> Any:
+        if dtype is None or not dtype.is_complex:
+            return original(*sizes, dtype=dtype, **options)
+        real = dtype.to_real()
+        return Complex(original(*sizes, dtype=real, **options), _zeros(*sizes, dtype=real, **options))
+
+    return function
 
 
 def _exported_polar(abs: torch.Tensor, angle: torch.Tensor) -> Complex:
@@ -161,6 +190,7 @@ _FORMS: Dict[str, Callable[..., Any]] = {
     **dict.fromkeys("conj conj_physical".split(), lambda func, z: Complex(z.re, -z.im)),
     **dict.fromkeys("reciprocal __rdiv__ __rtruediv__".split(), lambda func, z, x=1: _quotient(operator.truediv, x, z)),
     **dict.fromkeys("abs __abs__ absolute".split(), _size),
+    "einsum": _einsum,
     "angle": lambda func, z: torch.atan2(z.im, z.re),
     "exp": lambda func, z: _exported_polar(z.re.exp(), z.im),
     "real": lambda func, z: z.re,
@@ -176,6 +206,8 @@ _MAKERS = {
     "view_as_complex": _exported_view_as_complex,
     "complex": _exported_complex,
     "polar": _exported_polar,
+    "zeros": _filled(torch.zeros),
+    "ones": _filled(torch.ones),
 }
 
 

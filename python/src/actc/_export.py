@@ -23,6 +23,7 @@ from torch import nn
 
 from ._calm import calm, same_after
 from ._check import check_step
+from ._complex_parameters import real_parameters
 from ._errors import ExportError, WrongStep, first_line
 from ._exporters import BATCH, DYNAMO_KEEPS_DETACH, Attempt, attempts, run_exporter, worth_trying
 from ._graph import mark_kinds, rename, restore_statistics, save, verify
@@ -80,7 +81,7 @@ def export(
     path = os.fspath(path)
     tried = attempts(exporter, opset, dynamic_batch)
     given = inputs_of(model, inputs, input_names)
-    with same_after(model):
+    with same_after(model), real_parameters(model):
         begin_training(model)
         wrapped = ModelWithLoss(model, loss, given)
         targets = labels_of(labels) if labels is not None else _labels(wrapped, loss, given.tensors)
