@@ -25,6 +25,15 @@ void MoveIfWatched([[maybe_unused]] std::vector<T>& elements) {
 #endif
 }
 
+// The highest power of N in the number of elements.
+int Degree(const TensorType& type) {
+  int degree = 0;
+  for (const Dim& dim : type.dims) degree += dim.per_batch2 != 0 ? 2 : dim.per_batch != 0 ? 1 : 0;
+  return degree;
+}
+
+constexpr int kMostDegree = 2;  // that a Dim holds
+
 }  // namespace
 
 ValueId GraphBuilder::Input(std::string name, TensorType type, ValueKind kind, HostTensor data) {
@@ -77,6 +86,11 @@ llvm::Expected<std::vector<ValueId>> GraphBuilder::Add(const std::string& op, st
     context.inputs.push_back(id == kNoValue ? nullptr : &graph_.value(id).type);
   }
   if (llvm::Error error = def->infer(context)) return WithPlace(std::move(error), place);
+  for (const TensorType& type : wanted)
+    if (Degree(type) > kMostDegree)
+      return MakeError(place,
+                       "result " + ToString(type) + " grows with more than the square of the batch size",
+                       "fix the batch: dynamic_batch=False in the Python helper, --dim in actc");
   for (const TensorType& type : wanted)
     if (type.Bytes().TooLarge() || type.rank() > kMostAxes)
       return MakeError(place, "result " + ToString(type) +

@@ -41,6 +41,8 @@ class BatchSource {
 
   // Samples of an epoch. 0: the source never ends, and has no epochs.
   virtual int64_t SamplesPerEpoch() const { return 0; }
+  // The inputs are made up, and mean nothing to the model.
+  virtual bool IsRandom() const { return false; }
   // Moves to sample `position` of an epoch. A source begins at the start of epoch 0.
   virtual void StartEpoch(uint64_t /*epoch*/, int64_t /*position*/) {}
 

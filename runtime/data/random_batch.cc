@@ -12,6 +12,8 @@ class RandomBatchSource : public BatchSource {
 
   int64_t Next(int64_t batch) override { return batch; }
 
+  bool IsRandom() const override { return true; }
+
   void Fill(size_t slot, std::span<std::byte> to) override {
     SplitMix64 random(seed_, slot);
     const DType dtype = slots_[slot].type.dtype;

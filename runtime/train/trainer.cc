@@ -269,8 +269,12 @@ class Loop {
       norm = number;
     }
     if (!std::isfinite(loss)) {
-      return MakeError(Place(done.step), "the loss is " + std::to_string(loss),
-                       "lower --lr, or look for wrong numbers in the data; this step is not saved");
+      // The sign of a NaN says nothing.
+      return MakeError(
+          Place(done.step), "the loss is " + std::to_string(std::isnan(loss) ? std::abs(loss) : loss),
+          data_.IsRandom() ? "the inputs are random numbers, by which a model may divide or choose "
+                             "nothing; give --data or --inputs, or lower --lr"
+                           : "lower --lr, or look for wrong numbers in the data; this step is not saved");
     }
     const auto end = Clock::now();
     mean_ += done.share * loss;

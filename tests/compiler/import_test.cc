@@ -78,6 +78,17 @@ TEST(Import, AConstantThatWidensItsOperandIsNotNeutral) {
   EXPECT_EQ(ToString(r.graph.value(Find(r.graph, "Add")->outputs[0]).type), "f32[3,4]");
 }
 
+TEST(Import, ATensorOfTriplesOfSamplesIsRefusedByWhatItIs) {
+  OnnxModel m;
+  m.Input("x", {"N", 4}).Node("Transpose", {"x"}, {"t"}).Node("MatMul", {"x", "t"}, {"pairs"});
+  m.Integers("last", {2}).Integers("first", {0}).Node("Unsqueeze", {"pairs", "last"}, {"a"});
+  m.Node("Unsqueeze", {"pairs", "first"}, {"b"}).Node("Sub", {"a", "b"}, {"triples"}).MeanLoss("triples");
+  EXPECT_NE(ErrorOf(m).find("node 'triples' (Sub): result f32[N,N,N] grows with more than the square of the "
+                            "batch size"),
+            std::string::npos)
+      << ErrorOf(m);
+}
+
 TEST(Import, APermMayCountFromTheEnd) {  // TorchScript's exporter writes such
   OnnxModel m;
   m.Input("x", {"N", 2, 3, 4}).Weight("w", {3, 4, 1});

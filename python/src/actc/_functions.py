@@ -13,6 +13,7 @@ from . import _function_forms as forms
 from . import _layer_forms
 from . import _quantized_forms as quantized
 from . import _special_forms as special
+from . import _spread_forms as spread
 from ._complex import Complex
 from ._fourier_forms import FOURIER
 
@@ -43,8 +44,8 @@ NEITHER_HAS: Dict[str, Callable[..., Any]] = {
     "kthvalue": forms.kthvalue,
     "lgamma": special.lgamma,
     "median": forms.median,
-    "std": forms.std,
-    "var": forms.var,
+    "std": spread.std,
+    "var": spread.var,
 }
 TORCHSCRIPT_LACKS: Dict[str, Callable[..., Any]] = {
     "addcdiv": forms.addcdiv,
