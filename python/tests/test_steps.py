@@ -113,7 +113,11 @@ def test_a_power_method_has_no_gradient(tmp_path: Path) -> None:
 @needs_tools
 @pytest.mark.parametrize(
     "layer",
-    [nn.LSTM(6, 5, 2, batch_first=True, bidirectional=True), nn.GRU(6, 5, batch_first=True), nn.RNN(6, 5, batch_first=True)],
+    [
+        nn.LSTM(6, 5, 2, batch_first=True, bidirectional=True),
+        nn.GRU(6, 5, batch_first=True),
+        nn.RNN(6, 5, batch_first=True),
+    ],
     ids=lambda layer: type(layer).__name__,
 )
 def test_last_states_of_packed_sequences(tmp_path: Path, layer: nn.RNNBase) -> None:
@@ -214,7 +218,8 @@ def test_a_backward_of_ones_own_is_told(tmp_path: Path) -> None:
 def test_the_causes_of_a_refusal_are_told(tmp_path: Path) -> None:
     def step(net: Net, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         z = net.b(net.a(x))
-        return torch.linalg.det(z[:, :, None] * z[:, None, :]).mean() * torch.linalg.det(z[:, :, None] - z[:, None]).sum()
+        products = z[:, :, None] * z[:, None, :]
+        return torch.linalg.det(products).mean() * torch.linalg.det(z[:, :, None] - z[:, None]).sum()
 
     with pytest.raises(actc.ExportError, match=r"2 nodes cannot be imported: node '.*' \(Det\): .*; node '.*' \(Det\)"):
         _export(step, tmp_path / "m.onnx", "torchscript")

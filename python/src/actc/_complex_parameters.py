@@ -15,8 +15,8 @@ def _reader(name: str) -> property:
 
 @contextlib.contextmanager
 def real_parameters(model: nn.Module) -> Iterator[None]:
-    """While it lasts, a complex parameter is a real one of its name, in the same memory, with one more axis: of the real
-    and the imaginary part. The module's code still reads the complex one."""
+    """While it lasts, a complex parameter is a real one of its name, in the same memory, with one more axis: of the
+    real and the imaginary part. The module's code still reads the complex one."""
     reals: Dict[int, nn.Parameter] = {}  # one for a parameter that several modules share
     changed = []
     for m in model.modules():

@@ -188,8 +188,9 @@ class _Job:
         if still:
             report.warnings.append(f"in evaluation mode, and so written: {still}")
         if self.changed:
+            changed = listed(self.changed)
             report.warnings.append(
-                f"a step in PyTorch changes {listed(self.changed)}; every step of the graph begins with the present values"
+                f"a step in PyTorch changes {changed}; every step of the graph begins with the present values"
             )
         if self.wrapped.reads:
             report.changes.append(f"the loss reads {self.wrapped.reads} of what the model returns")

@@ -18,8 +18,8 @@ Drop = nn.modules.dropout._DropoutNd
 
 def begin_training(model: nn.Module) -> None:
     """The modes that an epoch of training begins with. A module in evaluation mode is one that nobody has put into
-    training mode yet. In one in training mode, teachers and normalizations may have been put into evaluation mode since,
-    and stay so. A module with a train() of its own keeps parts of it in evaluation mode by that."""
+    training mode yet. In one in training mode, teachers and normalizations may have been put into evaluation mode
+    since, and stay so. A module with a train() of its own keeps parts of it in evaluation mode by that."""
     if not model.training:
         model.train()
     for module in model.modules():

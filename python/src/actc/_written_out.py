@@ -95,7 +95,8 @@ def _exported_binary_cross_entropy(
 
 def _exported_nll_loss(input: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     """F.nll_loss of a product with one, which actc drops. TorchScript's exporter makes one loss of it and of the log
-    softmax before it; where a transposition of the model's is between the two, it takes a wrong tensor for the scores."""
+    softmax before it; where a transposition of the model's is between the two, it takes a wrong tensor for the
+    scores."""
     return _nll_loss(input * 1.0, *args, **kwargs)
 
 
@@ -232,7 +233,8 @@ def written_out(exporter: str) -> Iterator[None]:
     changes = [(F, name, function) for name, function in functions.items()] + replacements(exporter)
     layers = {"lstm": lstm}
     if exporter == "torchscript":
-        others = {name: getattr(torch._VF, name) for name in ("gru", "rnn_tanh", "rnn_relu")}  # type: ignore[attr-defined]
+        of_torch: Any = torch._VF  # type: ignore[attr-defined]
+        others = {name: getattr(of_torch, name) for name in ("gru", "rnn_tanh", "rnn_relu")}
         layers = {name: packed(layer) for name, layer in {**layers, **others}.items()}
     changes += [(torch._VF, name, layer) for name, layer in layers.items()]  # type: ignore[attr-defined]
     originals = [(owner, name, vars(owner).get(name)) for owner, name, _ in changes]
