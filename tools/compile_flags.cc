@@ -186,6 +186,10 @@ llvm::Expected<CompileRequest> MakeCompileRequest(const CompileFlags& f) {
   ACT_CHECK_OK(CheckSavedLimit(policy, r.compile));
   if (f.report != "text" && f.report != "none")
     return MakeError("--report", "expected text or none, found '" + f.report + "'");
+  if (!f.print_after.empty() && f.print_after != "import" && f.print_after != "all" && !IsPass(f.print_after))
+    return MakeError(
+        "--print-after=" + f.print_after, "no such pass",
+        "it is import, all, or one of these, with eval. before it for the evaluation:\n" + DescribePasses());
   if (!f.init.empty() && f.init != "he") return MakeError("--init", "expected he, found '" + f.init + "'");
   for (const std::string& dim : f.dims) {
     const auto [name, extent] = llvm::StringRef(dim).split('=');

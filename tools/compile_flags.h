@@ -46,7 +46,7 @@ struct CompileFlags {
           "sgd (default, with momentum), plain-sgd (no state), adam, adamw, ort-adamw, onnx-adam,\n"
           "onnx-momentum, adagrad, lamb, or none (the gradients are outputs)"),
       llvm::cl::value_desc("NAME"), llvm::cl::init("sgd"), llvm::cl::cat(compile)};
-  llvm::cl::list<std::string> no_decay{
+  llvm::cl::list<std::string, bool, OptionalTextParser> no_decay{
       "no-decay",
       llvm::cl::ValueOptional,
       llvm::cl::value_desc("GLOB"),

@@ -30,6 +30,9 @@ bool Refuse(StringRef name, const char* expected, StringRef found, const char* h
   return true;  // LLVM's parsers return whether there is an error
 }
 
+// Is there a value, and is it empty? A flag that stands alone has none, which LLVM passes as no text at all.
+bool IsEmptyValue(StringRef text) { return text.empty() && text.data() != nullptr; }
+
 // The visible flag with the most similar spelling; "" if none is similar.
 std::string NearestFlag(const llvm::StringMap<cl::Option*>& flags, StringRef name) {
   constexpr unsigned kMostEdits = 2;
@@ -66,8 +69,10 @@ std::string CheckFlag(StringRef tool, const llvm::StringMap<cl::Option*>& flags,
   return "";
 }
 
-// What is wrong with the command line before any value is looked at, or "".
-std::string CheckNames(StringRef tool, StringRef usage, int argc, const char* const* argv) {
+// What is wrong with the command line before any value is looked at, or "". `empty` becomes the message about
+// the first flag whose value is empty, as that of a shell's variable that is not set: no flag has a use for one.
+std::string CheckNames(StringRef tool, StringRef usage, int argc, const char* const* argv,
+                       std::string& empty) {
   cl::SubCommand* command = &cl::SubCommand::getTopLevel();
   int first = 1;
   bool has_commands = false;
@@ -86,6 +91,14 @@ std::string CheckNames(StringRef tool, StringRef usage, int argc, const char* co
     bool takes_next = false;
     const std::string wrong = CheckFlag(tool, flags, argument, i + 1 == argc, takes_next);
     if (!wrong.empty()) return wrong;
+    const bool has_value = takes_next || argument.contains('=');
+    const StringRef value = takes_next ? StringRef(argv[i + 1]) : argument.split('=').second;
+    const auto flag = flags.find(argument.split('=').first.ltrim('-'));
+    if (has_value && value.empty() && empty.empty() && flag != flags.end()) {
+      const StringRef expected = flag->second->ValueStr;
+      empty = WithDashes(flag->first()) + ": expected " + (expected.empty() ? "a value" : expected).str() +
+              ", found ''";
+    }
     if (takes_next) ++i;
   }
   return "";
@@ -134,21 +147,31 @@ bool SwitchParser::parse(cl::Option&, StringRef name, StringRef text, bool& valu
                          .Cases("", "true", "TRUE", "True", "1", true)
                          .Cases("false", "FALSE", "False", "0", false)
                          .Default(std::nullopt);
-  if (!given) return Refuse(name, "true or false", text, "the flag alone means true");
+  if (!given || IsEmptyValue(text)) return Refuse(name, "true or false", text, "the flag alone means true");
   value = *given;
   return false;
 }
 
+bool OptionalTextParser::parse(cl::Option& flag, StringRef name, StringRef text, std::string& value) {
+  value = text.str();
+  return IsEmptyValue(text) &&
+         Refuse(name, flag.ValueStr.str().c_str(), text, "the flag alone, without =, needs none");
+}
+
 bool ReadCommandLine(StringRef tool, StringRef usage, StringRef overview, int argc, const char* const* argv) {
-  const std::string wrong_name = CheckNames(tool, usage, argc, argv);
+  std::string empty_value;
+  const std::string wrong_name = CheckNames(tool, usage, argc, argv, empty_value);
   if (!wrong_name.empty()) {
     UsageError(tool, wrong_name);
     return false;
   }
   std::string message;
   llvm::raw_string_ostream messages(message);
-  if (cl::ParseCommandLineOptions(argc, argv, overview, &messages)) return true;
-  UsageError(tool, !refused_value.empty() ? refused_value : OfLlvm(tool, usage, messages.str()));
+  const bool parsed = cl::ParseCommandLineOptions(argc, argv, overview, &messages);
+  if (parsed && empty_value.empty()) return true;
+  UsageError(tool, !refused_value.empty() ? refused_value
+                   : parsed               ? empty_value
+                                          : OfLlvm(tool, usage, messages.str()));
   return false;
 }
 

@@ -4,6 +4,8 @@
 #include <llvm/ADT/StringRef.h>
 #include <llvm/Support/CommandLine.h>
 
+#include <string>
+
 namespace act {
 
 inline constexpr int kWrongUsage = 2;
@@ -26,6 +28,12 @@ struct NumberParser : llvm::cl::parser<double> {
 struct SwitchParser : llvm::cl::parser<bool> {
   using parser::parser;
   bool parse(llvm::cl::Option& flag, llvm::StringRef name, llvm::StringRef text, bool& value);
+};
+
+// A text of a flag that may stand alone: "" is the flag without a value.
+struct OptionalTextParser : llvm::cl::parser<std::string> {
+  using parser::parser;
+  bool parse(llvm::cl::Option& flag, llvm::StringRef name, llvm::StringRef text, std::string& value);
 };
 
 // Whether float32 has the number, up to its precision: not infinity or 0 in its place.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -223,6 +224,15 @@ llvm::Expected<StepGraph> CompileEvaluation(Graph graph, const CompileOptions& o
   ACT_CHECK_OK(RunPasses(kEvaluationStep, std::nullopt, step, context, options, times));
   NameConstants(step.graph, "constant.eval.");
   return step;
+}
+
+bool IsPass(const std::string& name) {
+  return std::any_of(std::begin(kPasses), std::end(kPasses), [&](const PassEntry& pass) {
+    const auto has = [&](const StepKind& kind) {
+      return pass.runs.*kind.runs && name == std::string(kind.prefix) + pass.name;
+    };
+    return has(kTrainingStep) || has(kEvaluationStep);
+  });
 }
 
 std::string DescribePasses() {

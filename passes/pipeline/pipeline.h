@@ -79,7 +79,10 @@ llvm::Expected<StepGraph> CompileEvaluation(Graph graph, const CompileOptions& o
                                             std::vector<PassTime>* times = nullptr,
                                             const Graph* training = nullptr);
 
-// One line for each pass, in order: "name  what it does" (for --help).
+// Is there a pass of this name? "eval." begins those of the evaluation.
+bool IsPass(const std::string& name);
+
+// One line for each pass, in order: "name  what it does".
 std::string DescribePasses();
 
 }  // namespace act

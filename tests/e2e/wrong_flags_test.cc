@@ -123,7 +123,25 @@ const std::vector<WrongLine>& WrongLines() {
        "--device: expected cpu, cuda or auto, found 'tpu'",
        ""},
       {"verbose", "actrun", {"p.bin", "--verbose=all"}, "--verbose: expected dispatch, found 'all'", ""},
+      {"empty_switch",
+       "actc",
+       {"m.onnx", "--freeze-bn="},
+       "--freeze-bn: expected true or false, found ''",
+       "the flag alone means true"},
       {"dim", "actc", {"m.onnx", "--dim=T=x"}, "--dim: expected NAME=EXTENT, found 'T=x'", ""},
+      // texts: a shell's variable that is not set must not mean that nothing is written
+      {"no_output", "actc", {"m.onnx", "-o", ""}, "-o: expected PLAN, found ''", ""},
+      {"no_checkpoint", "actrun", {"p.bin", "--save="}, "--save: expected FILE, found ''", ""},
+      {"no_name",
+       "actc",
+       {"m.onnx", "--no-decay="},
+       "--no-decay: expected GLOB, found ''",
+       "the flag alone, without =, needs none"},
+      {"name_missing_in_a_list",
+       "actc",
+       {"m.onnx", "--no-decay=w,"},
+       "--no-decay: expected GLOB, found ''",
+       "the flag alone, without =, needs none"},
       // flags
       {"unknown", "actc", {"m.onnx", "--frobnicate"}, "--frobnicate: no such flag", kActcHelp},
       {"near",
@@ -168,6 +186,20 @@ TEST_P(WrongFlags, AreOneErrorAndAHint) {
   EXPECT_EQ(outcome.out, "");
   EXPECT_EQ(outcome.err, line.tool + ": error: " + line.error + "\n" +
                              (line.hint.empty() ? "" : "hint: " + line.hint + "\n"));
+}
+
+// Its hint has a line for each pass.
+TEST(WrongPass, IsWrongUsageBeforeAnyWorkAndTheHintListsThePasses) {
+  const Outcome outcome = RunTool({ToolPath("actc"), "m.onnx", "--print-after=nosuch"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err.rfind("actc: error: --print-after=nosuch: no such pass\nhint: it is import, all", 0), 0U)
+      << outcome.err;
+  EXPECT_NE(outcome.err.find("\n  fuse-loops "), std::string::npos) << outcome.err;
+  for (const std::string pass : {"fuse-loops", "eval.fuse-loops", "import", "all"}) {
+    const Outcome known = RunTool({ToolPath("actc"), "m.onnx", "--print-after=" + pass});
+    EXPECT_EQ(known.exit_code, 1) << known.err;  // there is no m.onnx
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, WrongFlags, testing::ValuesIn(WrongLines()),
