@@ -12,6 +12,8 @@
 #include <string>
 #include <utility>
 
+#include "runtime/base/printable.h"
+
 namespace act {
 namespace {
 
@@ -26,7 +28,8 @@ std::string WithDashes(StringRef name) { return (name.size() == 1 ? "-" : "--") 
 
 bool Refuse(StringRef name, const char* expected, StringRef found, const char* hint) {
   if (refused_value.empty())
-    refused_value = WithDashes(name) + ": expected " + expected + ", found '" + found.str() + "'\n" + hint;
+    refused_value =
+        WithDashes(name) + ": expected " + expected + ", found '" + Printable(found) + "'\n" + hint;
   return true;  // LLVM's parsers return whether there is an error
 }
 
@@ -56,7 +59,7 @@ std::string CheckFlag(StringRef tool, const llvm::StringMap<cl::Option*>& flags,
   const auto flag = flags.find(name);
   if (flag == flags.end()) {
     const std::string nearest = NearestFlag(flags, name);
-    return argument.split('=').first.str() + ": no such flag\n" +
+    return Printable(argument.split('=').first) + ": no such flag\n" +
            (nearest.empty() ? "" : "did you mean " + WithDashes(nearest) + "? ") + help;
   }
   const cl::ValueExpected value = flag->second->getValueExpectedFlag();
@@ -69,8 +72,8 @@ std::string CheckFlag(StringRef tool, const llvm::StringMap<cl::Option*>& flags,
   return "";
 }
 
-// What is wrong with the command line before any value is looked at, or "". `empty` becomes the message about
-// the first flag whose value is empty, as that of a shell's variable that is not set: no flag has a use for one.
+// What is wrong with the command line before any value is looked at, or "". `empty` becomes the message
+// about the first flag whose value is empty, as that of a shell's unset variable: no flag has a use for one.
 std::string CheckNames(StringRef tool, StringRef usage, int argc, const char* const* argv,
                        std::string& empty) {
   cl::SubCommand* command = &cl::SubCommand::getTopLevel();
@@ -82,7 +85,7 @@ std::string CheckNames(StringRef tool, StringRef usage, int argc, const char* co
     if (argc > 1 && candidate->getName() == argv[1]) command = candidate, first = 2;
   }
   if (has_commands && first == 1 && argc > 1 && argv[1][0] != '-')
-    return "'" + std::string(argv[1]) + "': no such command\n" + usage.str();
+    return "'" + Printable(argv[1]) + "': no such command\n" + usage.str();
   const llvm::StringMap<cl::Option*>& flags = cl::getRegisteredOptions(*command);
   for (int i = first; i < argc; ++i) {
     const StringRef argument = argv[i];

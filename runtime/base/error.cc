@@ -2,14 +2,16 @@
 
 #include <llvm/Support/raw_ostream.h>
 
+#include "runtime/base/printable.h"
+
 namespace act {
 
 char ActError::ID = 0;
 
 void ActError::log(llvm::raw_ostream& os) const {
-  if (!place_.empty()) os << place_ << ": ";
-  os << what_;
-  if (!hint_.empty()) os << "\nhint: " << hint_;
+  if (!place_.empty()) os << Printable(place_) << ": ";
+  os << Printable(what_);
+  if (!hint_.empty()) os << "\nhint: " << Printable(hint_, '\n');
 }
 
 llvm::Error MakeError(std::string place, std::string what, std::string hint) {

@@ -142,6 +142,12 @@ const std::vector<WrongLine>& WrongLines() {
        {"m.onnx", "--no-decay=w,"},
        "--no-decay: expected GLOB, found ''",
        "the flag alone, without =, needs none"},
+      {"line_break",
+       "actc",
+       {"m.onnx", "--batch=1\n2"},
+       "--batch: expected a whole number, found '1\\x0A2'",
+       kWhole},
+      {"terminal_command", "actc", {"m.onnx", "--x\033[2J"}, "--x\\x1B[2J: no such flag", kActcHelp},
       // flags
       {"unknown", "actc", {"m.onnx", "--frobnicate"}, "--frobnicate: no such flag", kActcHelp},
       {"near",
