@@ -253,13 +253,6 @@ def test_losses_are_pytorchs() -> None:
     )
 
 
-def test_example_labels_of_tokens_are_classes(tmp_path: Path) -> None:
-    model = nn.Sequential(nn.Embedding(11, 4), nn.Linear(4, 11))
-    report = actc.export(model, torch.randint(0, 11, (2, 5)), tmp_path / "m.onnx", "token-cross-entropy", check=False)
-    label = onnx.load(tmp_path / "m.onnx").graph.input[1].type.tensor_type
-    assert report.nodes > 0 and label.elem_type == onnx.TensorProto.INT64 and len(label.shape.dim) == 2
-
-
 @needs_tools
 @pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
 def test_attention_keeps_its_dropout(tmp_path: Path, exporter: str) -> None:

@@ -1,7 +1,8 @@
 // Every BatchNormalization is imported in training mode, with batch statistics, unless --freeze-bn or
-// a note of the Python helper at its running mean keeps the stored ones. Its number of outputs says nothing: the dynamo exporter writes one output,
-// the inference form, even for a model in training mode. The outputs for running statistics (2
-// since opset 14, 4 before) are the update that our operator makes in place.
+// a note of the Python helper at its running mean keeps the stored ones. Its number of outputs says
+// nothing: the dynamo exporter writes one output, the inference form, even for a model in training
+// mode. The outputs for running statistics (2 since opset 14, 4 before) are the update that our
+// operator makes in place.
 //
 // Where the running statistics are no initializers, none are stored. Exporters compute them from the
 // operand itself for a BatchNorm without running statistics, and for a convolution's weight that a
