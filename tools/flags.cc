@@ -72,8 +72,11 @@ std::string CheckFlag(StringRef tool, const llvm::StringMap<cl::Option*>& flags,
   return "";
 }
 
+// Whether the flag has a meaning without a value after "=": a glob that no name matches.
+bool MayBeEmpty(StringRef flag) { return flag == "variance-edges"; }
+
 // What is wrong with the command line before any value is looked at, or "". `empty` becomes the message
-// about the first flag whose value is empty, as that of a shell's unset variable: no flag has a use for one.
+// about the first flag whose value is empty, as that of a shell's unset variable.
 std::string CheckNames(StringRef tool, StringRef usage, int argc, const char* const* argv,
                        std::string& empty) {
   cl::SubCommand* command = &cl::SubCommand::getTopLevel();
@@ -97,7 +100,7 @@ std::string CheckNames(StringRef tool, StringRef usage, int argc, const char* co
     const bool has_value = takes_next || argument.contains('=');
     const StringRef value = takes_next ? StringRef(argv[i + 1]) : argument.split('=').second;
     const auto flag = flags.find(argument.split('=').first.ltrim('-'));
-    if (has_value && value.empty() && empty.empty() && flag != flags.end()) {
+    if (has_value && value.empty() && empty.empty() && flag != flags.end() && !MayBeEmpty(flag->first())) {
       const StringRef expected = flag->second->ValueStr;
       empty = WithDashes(flag->first()) + ": expected " + (expected.empty() ? "a value" : expected).str() +
               ", found ''";

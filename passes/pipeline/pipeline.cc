@@ -197,7 +197,8 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options, 
   }
   if (options.frozen_weights && std::none_of(plan.train.graph.values.begin(), plan.train.graph.values.end(),
                                              [](const Value& value) { return value.coded != nullptr; }))
-    return MakeError("--frozen-weights", "there are none: no large weight of a product, and no table, is frozen",
+    return MakeError("--frozen-weights",
+                     "there are none: no large weight of a product, and no table, is frozen",
                      "--freeze=GLOB names those that do not train");
   if (variance) *variance = step.context.relative_variance;
   ACT_CHECK_OK(AddCountCorrect(evaluation));

@@ -108,10 +108,10 @@ class Importer {
   // Inputs of the cross entropy that was imported last.
   ValueId logits = kNoValue, label = kNoValue;
   bool freeze_bn = false;
-  bool keeps_outputs = false;        // nothing is trained: the graph's results are the model's
-  bool torchscript = false;          // the file is by PyTorch's TorchScript exporter, which keeps no notes
+  bool keeps_outputs = false;  // nothing is trained: the graph's results are the model's
+  bool torchscript = false;    // the file is by PyTorch's TorchScript exporter, which keeps no notes
   std::set<std::string> stored_statistics;  // running means that training uses and does not update
-  std::set<std::string> parameters;  // initializers that are parameters whatever their names look like
+  std::set<std::string> parameters;         // initializers that are parameters whatever their names look like
   bool onnx_statistics = false;  // the model's own algorithm updates running statistics: by ONNX's definition
   bool own_backward =
       false;  // a training graph: what only gradients read need not have a value (Operand::kept)
