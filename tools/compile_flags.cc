@@ -213,10 +213,6 @@ llvm::Expected<CompileRequest> MakeCompileRequest(const CompileFlags& f) {
   r.import.init_he =
       f.init == "he" && !(r.import.report_only && f.emit_onnx.empty());  // drawn where they are written
   if (f.compare.getNumOccurrences()) {
-    if (f.fit.getNumOccurrences() && f.fit.empty()) return MakeError("--fit", "expected SIZE or SIZE:DIM");
-    for (const auto* part : {&f.gpu_share, &f.micro_batches, &f.rates})
-      if (part->getNumOccurrences() && part->empty())
-        return MakeError("--" + part->ArgStr.str(), "expected " + part->ValueStr.str());
     if (!r.target.IsOne())
       return MakeError("--compare", "is for one target", "give --target=cpu or --target=cuda");
     ACT_TRY(r.compare,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <functional>
+#include <string>
 
 #include "kernels/nvidia/embedded.h"
 
@@ -63,6 +64,13 @@ std::string LogOf(nvrtcProgram program) {
   nvrtcGetProgramLog(program, log.data());
   log.resize(bytes - 1);
   return log;
+}
+
+// Each line of a log as an error keeps it, which writes other line breaks out (runtime/base/printable.h).
+std::string Indented(const std::string& log) {
+  std::string lines = "\n  ";
+  for (const char c : log) lines += c == '\n' ? "\n  " : std::string(1, c);
+  return lines.substr(0, lines.find_last_not_of("\n ") + 1);
 }
 
 // Whether ptxas tells of "8 bytes stack frame", "8 bytes spill stores" or loads. A frame without spills keeps
@@ -129,7 +137,7 @@ Status NvrtcCompiler::CompileFor(int resident_threads, const KernelSource& sourc
   result = nvrtcCompileProgram(program.handle, static_cast<int>(flags.size()), flags.data());
   *log = LogOf(program.handle);
   if (result != NVRTC_SUCCESS)
-    return std::string("nvrtcCompileProgram: ") + nvrtcGetErrorString(result) + "\n" + *log;
+    return std::string("nvrtcCompileProgram: ") + nvrtcGetErrorString(result) + Indented(*log);
 
   size_t bytes = 0;
   result =

@@ -10,8 +10,8 @@ char ActError::ID = 0;
 
 void ActError::log(llvm::raw_ostream& os) const {
   if (!place_.empty()) os << Printable(place_) << ": ";
-  os << Printable(what_);
-  if (!hint_.empty()) os << "\nhint: " << Printable(hint_, '\n');
+  os << PrintableLines(what_);
+  if (!hint_.empty()) os << "\nhint: " << PrintableLines(hint_);
 }
 
 llvm::Error MakeError(std::string place, std::string what, std::string hint) {

@@ -63,7 +63,7 @@ TEST_F(Actc, ReportsTheTargetThatIsAsked) {
 
 TEST_F(Actc, NamesTheTargetsAndCardsThatThereAre) {
   const std::string model = Write(Classifier().Bytes());
-  for (const char* target : {"--target=tpu", "--target=", "--target=cpu:h200", "--target=CUDA"})
+  for (const char* target : {"--target=tpu", "--target=cpu:h200", "--target=CUDA"})
     ExpectWrongUsage(Command(model, {target}), {"--target: expected cpu|cuda|cuda:CARD|all", "h100"});
   for (const char* target : {"--target=cuda:v100", "--target=cuda:"})
     ExpectWrongUsage(Command(model, {target}), {"--target: no such card", "h200, h100, a100, b200, l4"});

@@ -259,8 +259,8 @@ TEST_F(Compare, WrongUsageIsExit2) {
                      {"--rates: expected measured or GFLOPS,GBPS"});
   for (const char* flag : {"--gpu-share=1GiB", "--micro-batches=2", "--rates=1,1"})
     ExpectWrongUsage(Command({flag}), {"is a part of --compare"});
-  ExpectWrongUsage(Command({"--compare="}), {"--compare: a level is missing", "--compare=L0,L3,L4"});
-  ExpectWrongUsage(Command({"--compare=L0,,L3"}), {"--compare: a level is missing"});
+  ExpectWrongUsage(Command({"--compare="}), {"--compare: expected LEVEL"});
+  ExpectWrongUsage(Command({"--compare=L0,,L3"}), {"--compare: a level is missing", "--compare=L0,L3,L4"});
   ExpectWrongUsage(Command({"--compare=L0,L9"}), {"--compare", "L9"});
   ExpectWrongUsage(Command({"--compare=L0,L3,L3"}), {"--compare: L3 is there twice"});
   ExpectWrongUsage(Command({"--compare=L3", "-o", scratch_ / "plan"}), {"--compare", "-o is for one plan"});
@@ -268,7 +268,7 @@ TEST_F(Compare, WrongUsageIsExit2) {
   ExpectWrongUsage(Command({"--compare=L3", "--bits=3"}), {"--compare", "--bits is for one plan"});
   ExpectWrongUsage(Command({"--compare=L3", "--target=all"}), {"--compare: is for one target"});
   ExpectWrongUsage(Command({"--fit=1GiB"}), {"--fit: is a part of --compare"});
-  for (const char* fit : {"--fit=0", "--fit=", "--fit=lots", "--fit=-1", "--fit=1GiB:", "--fit=2e18"})
+  for (const char* fit : {"--fit=0", "--fit=lots", "--fit=-1", "--fit=1GiB:", "--fit=2e18"})
     ExpectWrongUsage(Command({"--compare=L3", fit}), {"--fit: expected SIZE or SIZE:DIM"});
   ExpectWrongUsage(Command({"--compare=L3", "--fit=1GiB:T"}),
                    {"--fit", "'T' has no start", "--dim=T=EXTENT"});
