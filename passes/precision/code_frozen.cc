@@ -6,8 +6,8 @@
 // and nothing is decoded for the rows that it does not take. What anything else reads stays float32: scales and shifts
 // are small, and a loop that computes with a weight may not bear its error.
 //
-// What is decoded is float32 here. Under --compute=bf16, narrow-values makes it bfloat16. A weight that is stored in
-// bfloat16 needs no loop then: the product reads it.
+// What is decoded is float32 here. Under --compute=bf16, narrow-values makes the factors of matrix products bfloat16. A
+// weight that is stored in bfloat16 needs no loop then: the product reads it.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -26,9 +26,11 @@ namespace {
 // Smaller ones take few bytes, and a loop of their own would cost more time than they are worth.
 constexpr int64_t kLeastElements = 4096;
 
-// Whether the node multiplies operand i.
+// Whether the node multiplies operand i, as it does a weight. A third operand is a bias.
 bool IsFactor(const Node& node, size_t i) {
-  return OpOf(node).product != Product::kNone && BFloat16Letter(LettersOf(node).operands, i) != '-';
+  const Product product = OpOf(node).product;
+  return i < 2 && (product == Product::kMatrix || product == Product::kConvolution ||
+                   product == Product::kTransposedConvolution);
 }
 
 // Whether operand i is a table of which the node takes rows.
@@ -125,9 +127,9 @@ class Coder {
         after.push_back(Loop(node.outputs[0], old.outputs[0], Codec(), node));
         continue;
       }
-      // A product reads bfloat16 as it lies in memory. A product of parameters alone is float32.
-      const bool as_it_is =
-          is_bfloat16 && context_.compute == Compute::kBFloat16 && IsFactor(old, i) && FollowsFromInputs(old);
+      // A matrix product reads bfloat16 as it lies in memory. A product of parameters alone is float32.
+      const bool as_it_is = is_bfloat16 && context_.compute == Compute::kBFloat16 && IsFactor(old, i) &&
+                            BFloat16Letter(LettersOf(old).operands, i) != '-' && FollowsFromInputs(old);
       node.inputs[i] = InShapeOf(node.inputs[i], as_it_is ? parameter : Decoded(parameter, old), old);
     }
     graph_.nodes.push_back(std::move(node));

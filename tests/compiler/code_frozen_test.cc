@@ -110,6 +110,37 @@ TEST(CodeFrozen, AStepWithCodesIsTheStepOfTheirValues) {
       }
 }
 
+// The same for convolutions, whose kernels take weights in float32 alone.
+TEST(CodeFrozen, ConvolutionsMultiplyTheValuesOfCodes) {
+  const auto outputs = [](const CompileOptions& options, const std::optional<Codec>& stored,
+                          const std::optional<Codec>& codec) {
+    small_model::Model m(Dims{Dim(0, 1), 3, 3, 16});
+    const ValueId w = m.b.Input("w", {DType::kFloat32, {256, 16, 1, 1}}, ValueKind::kParameter,
+                                HostFloats(Stored(Numbers(4096, 9), stored)));
+    const std::vector<int64_t> ones = {1, 1}, zeros = {0, 0, 0, 0};
+    const ValueId y = Take(
+        m.b.Add1("Conv", {m.x, w}, Attrs({{"strides", ones}, {"dilations", ones}, {"pads", zeros}}), "conv"));
+    ImportResult model = m.Finish(Take(m.b.Add1("Mul", {y, y})));
+    std::erase(model.trainable, w);
+    CompileOptions with = options;
+    with.frozen_weights = codec;
+    const Plan plan = Take(Compile(std::move(model), with));
+    EXPECT_EQ(CodedNames(plan.train).size(), codec ? 1U : 0U);
+    std::vector<float> image(kBatch * 9 * 16);
+    for (size_t i = 0; i < image.size(); ++i) image[i] = static_cast<float>(i % 23) / 8 - 1;
+    return Take(testing_step::RunStep(plan, testing_step::CpuKernels(),
+                                      {{"image", testing_step::BytesOf(image)}},
+                                      {.batch = kBatch, .check_memory = true}));
+  };
+  for (const Compute compute : {Compute::kFloat32, Compute::kBFloat16})
+    for (const char* level : {"L0", "L3"})
+      for (const Codec& codec : {k8Bit, k4Bit, kBf16}) {
+        const CompileOptions options = Options(level, compute);
+        EXPECT_EQ(outputs(options, std::nullopt, codec), outputs(options, codec, std::nullopt))
+            << level << " " << ToString(compute) << " " << ToString(codec);
+      }
+}
+
 // How often each parameter is decoded in each phase.
 std::map<std::string, int> Decodes(const Plan& plan) {
   std::map<std::string, int> counts;
