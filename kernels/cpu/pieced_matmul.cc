@@ -3,7 +3,6 @@
 // oneDNN, then the next one. Pieces are columns of the result, or where the sum is longer than the result is wide (the
 // gradient of that layer's input), parts of the sum, which are added in float32.
 #include <algorithm>
-#include <cstring>
 
 #include "kernels/cpu/convert_bfloat16.h"
 #include "kernels/cpu/instructions.h"
