@@ -167,7 +167,7 @@ llvm::Error Run(const CompileFlags& f, CompileRequest request) {
   }
   if (f.explain.getNumOccurrences())
     llvm::outs() << DescribeParts(parts) << ExplainEdges(plan, plan.default_batch, f.explain)
-                 << ExplainRepeats(plan, plan.default_batch, f.explain);
+                 << ExplainRepeats(plan, plan.default_batch, f.explain) << ExplainFrozen(plan, f.explain);
   if (f.time_passes)
     for (const PassTime& t : times)
       llvm::errs() << llvm::format("%10.3f ms  %6zu nodes  ", 1e3 * t.seconds, t.nodes) << t.pass << "\n";

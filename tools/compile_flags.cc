@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include <utility>
+
 #include "llvm/ADT/STLExtras.h"
 
+#include "passes/pipeline/frozen_form.h"
 #include "runtime/base/error.h"
 #include "runtime/base/size.h"
 
@@ -82,19 +85,12 @@ llvm::Error CheckChoices(const CompileRequest& r) {
   if (r.choices.host_limit > 0)
     return MakeError("--host-limit", "bounds what --memory-limit keeps on the host",
                      "give --memory-limit=SIZE");
-  if (!(r.choices.bfloat16 || r.choices.quantized_state)) return llvm::Error::success();
-  return MakeError(r.choices.bfloat16 ? "--compute" : "--optimizer-state",
-                   "auto chooses by the memory there is", "give --memory-limit=SIZE");
-}
-
-// The code of frozen weights by the value of its flag. Groups of 4 bits are short: a large weight costs only those
-// beside it.
-llvm::Expected<std::optional<Codec>> FrozenCode(const std::string& form) {
-  if (form == "f32") return std::nullopt;
-  if (form == "bf16") return Codec::Cast(kBFloat16);
-  if (form == "8bit") return Codec::Uniform(8, 256, Rounding::kNearest);
-  if (form == "4bit") return Codec::Uniform(4, 64, Rounding::kNearest);
-  return MakeError("--frozen-weights", "expected f32, bf16, 8bit or 4bit, found '" + form + "'");
+  const std::pair<bool, const char*> by_limit[] = {{r.choices.bfloat16, "--compute"},
+                                                   {r.choices.quantized_state, "--optimizer-state"},
+                                                   {r.choices.frozen_weights, "--frozen-weights"}};
+  for (const auto& [chosen, flag] : by_limit)
+    if (chosen) return MakeError(flag, "auto chooses by the memory there is", "give --memory-limit=SIZE");
+  return llvm::Error::success();
 }
 
 llvm::Expected<std::vector<ParameterRule>> ParameterRulesOf(const CompileFlags& f) {
@@ -144,7 +140,12 @@ llvm::Expected<CompileRequest> MakeCompileRequest(const CompileFlags& f) {
     return MakeError("--fpmath", f.level + " multiplies in float32", "use -O L1, L2, L3, L4 or L5");
   if (!f.plugin.empty() && !policy.Lossy())
     return MakeError("--plugin", f.level + " is exact and has no lossy codes", "use -O L1, L2 or L3");
-  ACT_TRY(r.compile.frozen_weights, FrozenCode(f.frozen_weights));
+  r.choices.frozen_weights = f.frozen_weights == "auto";
+  const FrozenForm* frozen = FindFrozenForm(r.choices.frozen_weights ? "f32" : f.frozen_weights.getValue());
+  if (!frozen)
+    return MakeError("--frozen-weights",
+                     "expected f32, bf16, 8bit, 4bit or auto, found '" + f.frozen_weights + "'");
+  r.compile.frozen_weights = frozen->codec;
   r.compile.optimizer = f.optimizer;
   r.compile.clip_norm = f.clip_norm;
   r.compile.accumulate = f.accumulate;

@@ -73,8 +73,8 @@ struct CompileFlags {
       llvm::cl::desc(
           "How large weights that do not train (--freeze) lie in memory: f32 (default), bf16, 8bit, or\n"
           "4bit (4.5 with scales). Tables of embeddings are bf16 in the last two. The run computes with\n"
-          "what is stored; files keep the weights as they are"),
-      llvm::cl::value_desc("f32|bf16|8bit|4bit"), llvm::cl::init("f32"), llvm::cl::cat(compile)};
+          "what is stored; files keep the weights as they are. auto: --memory-limit chooses"),
+      llvm::cl::value_desc("f32|bf16|8bit|4bit|auto"), llvm::cl::init("f32"), llvm::cl::cat(compile)};
   SwitchFlag grad_norm{
       "grad-norm", llvm::cl::cat(compile),
       llvm::cl::desc(

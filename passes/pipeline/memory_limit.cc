@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compiler/ops/update.h"
+#include "passes/pipeline/frozen_form.h"
 #include "runtime/base/error.h"
 #include "runtime/base/size.h"
 #include "runtime/memory/layout.h"
@@ -88,6 +89,9 @@ RankedSteps::~RankedSteps() = default;
 
 llvm::Expected<StepChoice> RankedSteps::Choose(int64_t limit_bytes) {
   chosen_.reset();
+  // What the limit may change is there, as it must be where the user names a form.
+  if (choices_.frozen_weights)
+    ACT_CHECK_OK(CompileStep({.level = "L0", .frozen_weights = FrozenForms().back().name}).takeError());
   for (const std::vector<int>& column : columns_) ACT_CHECK_OK(Search(column, limit_bytes));
   if (!chosen_) return Infeasible(limit_bytes);
   StepChoice choice;
@@ -159,7 +163,8 @@ llvm::Expected<RankedSteps::Compiled> RankedSteps::CompileStep(const RankedStep&
 // The step of the list with the same parts.
 int RankedSteps::RankOf(const RankedStep& step) const {
   const auto parts = [](const RankedStep& of) {
-    return std::tuple(of.level, of.bits, of.exact_part, of.bfloat16, of.quantized_state, of.host_limit);
+    return std::tuple(of.level, of.bits, of.exact_part, of.bfloat16, of.frozen_weights, of.quantized_state,
+                      of.host_limit);
   };
   const auto same = [&](const RankedStep& other) { return parts(other) == parts(step); };
   return static_cast<int>(std::find_if(steps_.begin(), steps_.end(), same) - steps_.begin());
@@ -283,6 +288,8 @@ llvm::Expected<std::vector<StepPart>> RankedSteps::PartsOf(const RankedStep& cho
   };
   ACT_CHECK_OK(add_without(chosen.host_limit > 0, "codes on the host", &RankedStep::host_limit));
   ACT_CHECK_OK(add_without(chosen.bfloat16, "bfloat16", &RankedStep::bfloat16));
+  ACT_CHECK_OK(
+      add_without(!chosen.frozen_weights.empty(), "codes of frozen weights", &RankedStep::frozen_weights));
   ACT_CHECK_OK(add_without(chosen.quantized_state, "8-bit state", &RankedStep::quantized_state));
   return parts;
 }
@@ -299,41 +306,58 @@ llvm::Expected<RankedSteps::Compiled> RankedSteps::LeastStep() {
   return compiled;
 }
 
-// What the flags that are not given would make of the least step: each alone, and the last two together if neither is
-// enough and both are better than one.
+// What the flags that are not given would make of the least step: each alone, and those that may be `auto` together if
+// none of them is enough and together they are better.
 std::string RankedSteps::OtherChoices(const Compiled& least, int64_t limit) {
-  const bool state =
-      !choices_.quantized_state && options_.state == StateFormat::kFloat32 && HasSmallState(options_);
-  const bool types = !choices_.bfloat16 && options_.compute == Compute::kFloat32;
+  struct Choice {
+    bool open;
+    const char* flag;
+    void (*take)(RankedStep& step);
+  };
+  const Choice choices[] = {
+      {!choices_.quantized_state && options_.state == StateFormat::kFloat32 && HasSmallState(options_),
+       "--optimizer-state=auto", [](RankedStep& step) { step.quantized_state = true; }},
+      {!choices_.bfloat16 && options_.compute == Compute::kFloat32, "--compute=auto",
+       [](RankedStep& step) { step.bfloat16 = true; }},
+      {!choices_.frozen_weights && !options_.frozen_weights, "--frozen-weights=auto",
+       [](RankedStep& step) { step.frozen_weights = FrozenForms().back().name; }}};
   const bool host = choices_.host_limit == 0 && options_.target == TargetKind::kCuda;
   std::string text;
   int64_t least_peak = least.step.peak_bytes;
   const auto attempt = [&](const std::string& flags, const RankedStep& step, int64_t above) {
     llvm::Expected<Compiled> compiled = CompileStep(step);
-    if (!compiled) return llvm::consumeError(compiled.takeError());
+    if (!compiled) {
+      llvm::consumeError(compiled.takeError());
+      return false;
+    }
     const RankedStep other = compiled->WithPeak();
     const int64_t peak = other.peak_bytes;
-    if (peak >= above) return;
+    if (peak >= above) return false;
     least_peak = std::min(least_peak, peak);
     text += "; with " + flags + (step.host_limit > 0 ? std::to_string(other.host_bytes) : "") +
             " there is a step of " + FormatSize(peak) + (peak <= limit ? ", which fits" : "");
-  };
-  const auto attempt_types = [&](const char* flags, bool quantized, bool bfloat16, int64_t above) {
-    RankedStep step = steps_[static_cast<size_t>(least.step.rank)];
-    step.quantized_state |= quantized;
-    step.bfloat16 |= bfloat16;
-    step.reruns = least.step.reruns;
-    attempt(flags, step, above);
+    return true;
   };
   if (host) {
     RankedStep step = least.step;
     step.host_limit = std::numeric_limits<int64_t>::max();
     attempt("--host-limit=", step, least.step.peak_bytes);
   }
-  if (state) attempt_types("--optimizer-state=auto", true, false, least.step.peak_bytes);
-  if (types) attempt_types("--compute=auto", false, true, least.step.peak_bytes);
-  if (state && types && least_peak > limit)
-    attempt_types("--optimizer-state=auto and --compute=auto", true, true, least_peak);
+  RankedStep without = steps_[static_cast<size_t>(least.step.rank)];
+  without.reruns = least.step.reruns;
+  RankedStep together = without;
+  std::string flags;
+  int helpful = 0;
+  for (const Choice& choice : choices) {
+    if (!choice.open) continue;
+    RankedStep step = without;
+    choice.take(step);
+    if (!attempt(choice.flag, step, least.step.peak_bytes)) continue;
+    choice.take(together);
+    flags += (flags.empty() ? "" : " and ") + std::string(choice.flag);
+    ++helpful;
+  }
+  if (helpful > 1 && least_peak > limit) attempt(flags, together, least_peak);
   return text;
 }
 

@@ -6,6 +6,9 @@
 // * A step in bfloat16 rounds each activation and gradient. Its squared error, measured at L0 in golden cases
 //   (docs/measurements/mixed_precision.md), is .1 to 3.5 times the variance of L3's codes of 3 bits there, which the
 //   initial weights of both share. The list takes the geometric mean.
+// * Frozen weights in a few bits change the model, and so the gradient. Its squared error, measured in two trained
+//   networks (docs/measurements/frozen_weights.md), is .002 (bfloat16), .02 (8 bits) and 1.8 (4 bits) of the variance
+//   of L3's codes of 3 bits there: geometric means.
 // * The optimizer's state has no part in the gradient.
 // * Codes that wait in the host's memory keep their bits.
 // Where variances are equal, the step that takes less time comes first: without 8-bit state, which is decoded and
@@ -13,6 +16,7 @@
 // twice, in smaller tiles.
 #include "passes/pipeline/ranked_step.h"
 
+#include <llvm/ADT/STLExtras.h>
 #include <llvm/Support/Format.h>
 #include <llvm/Support/raw_ostream.h>
 
@@ -20,7 +24,9 @@
 #include <cmath>
 #include <map>
 #include <tuple>
+#include <utility>
 
+#include "passes/pipeline/frozen_form.h"
 #include "runtime/base/size.h"
 
 namespace act {
@@ -29,6 +35,8 @@ namespace {
 constexpr const char* kCodedLevels[] = {"L3", "L4", "L5"};
 constexpr int kBitSteps = 26;
 constexpr double kVarianceOfBFloat16 = .6;
+constexpr std::pair<const char*, double> kVarianceOfFrozen[] = {
+    {"", 0}, {"bf16", .002}, {"8bit", .02}, {"4bit", 1.8}};
 // Steps that store a part exactly come before each step with codes of 8 bits for all: sixteenths, and below two of them
 // smaller parts, since a sixteenth of what L0 stores may be as much as all codes take.
 constexpr double kSixteenths[] = {15, 14, 13, 12,  11, 10,  9,  8,    7,   6,    5,
@@ -43,7 +51,10 @@ double BitsAt(int step) { return step == 0 ? 8 : 7.875 - .25 * step; }
 double VarianceOf(const RankedStep& step) {
   const double codes = step.bits > 0 ? std::pow(7 / (std::exp2(step.bits) - 1), 2) : 0;
   const double coded = step.level == "L3" ? 1 - step.exact_part : 1;
-  return coded * codes + (step.bfloat16 ? kVarianceOfBFloat16 : 0);
+  const double frozen = llvm::find_if(kVarianceOfFrozen, [&](const auto& form) {
+                          return step.frozen_weights == form.first;
+                        })->second;
+  return coded * codes + (step.bfloat16 ? kVarianceOfBFloat16 : 0) + frozen;
 }
 
 }  // namespace
@@ -54,6 +65,7 @@ std::string RankedStep::Name() const {
   if (bits > 0) out << llvm::format(" --bits=%g", bits);
   if (exact_part > 0) out << llvm::format(" --exact=%g", exact_part);
   if (bfloat16) out << " --compute=bf16";
+  if (!frozen_weights.empty()) out << " --frozen-weights=" << frozen_weights;
   if (quantized_state) out << " --optimizer-state=8bit";
   if (host_limit > 0) {
     if (!flags.empty()) out << " and";
@@ -68,6 +80,7 @@ void RankedStep::SetIn(CompileOptions& options) const {
   options.bits = bits;
   options.exact_part = exact_part;
   if (bfloat16) options.compute = Compute::kBFloat16;
+  if (!frozen_weights.empty()) options.frozen_weights = FindFrozenForm(frozen_weights)->codec;
   if (quantized_state) options.state = StateFormat::k8Bit;
   options.host_limit = host_limit;
   if (swapped > 0) options.most_swapped = swapped;
@@ -76,10 +89,13 @@ void RankedStep::SetIn(CompileOptions& options) const {
 
 std::vector<RankedStep> ListSteps(const StepChoices& choices) {
   std::vector<RankedStep> steps;
-  for (const bool bfloat16 : {false, true}) {
-    if (bfloat16 && !choices.bfloat16) continue;
+  const auto add_all = [&](bool bfloat16, const char* frozen) {
     const auto add = [&](const std::string& level, double bits, double exact_part = 0) {
-      RankedStep step{.level = level, .bits = bits, .exact_part = exact_part, .bfloat16 = bfloat16};
+      RankedStep step{.level = level,
+                      .bits = bits,
+                      .exact_part = exact_part,
+                      .bfloat16 = bfloat16,
+                      .frozen_weights = frozen};
       steps.push_back(step);
       step.quantized_state = true;
       if (choices.quantized_state) steps.push_back(step);
@@ -92,7 +108,11 @@ std::vector<RankedStep> ListSteps(const StepChoices& choices) {
       for (const double sixteenths : kSixteenths) add(level, BitsAt(0), sixteenths / 16);
     for (int step = 1; step < kBitSteps; ++step)
       for (const char* level : kCodedLevels) add(level, BitsAt(step));
-  }
+  };
+  for (const bool bfloat16 : {false, true})
+    for (const auto& [frozen, variance] : kVarianceOfFrozen)
+      if (bfloat16 <= choices.bfloat16 && (variance == 0 || choices.frozen_weights))
+        add_all(bfloat16, frozen);
   std::stable_sort(steps.begin(), steps.end(),
                    [](const RankedStep& a, const RankedStep& b) { return VarianceOf(a) < VarianceOf(b); });
   for (size_t s = 0; s < steps.size(); ++s) steps[s].rank = static_cast<int>(s);
@@ -100,11 +120,11 @@ std::vector<RankedStep> ListSteps(const StepChoices& choices) {
 }
 
 std::vector<std::vector<int>> ColumnsOf(const std::vector<RankedStep>& steps) {
-  using Key = std::tuple<std::string, bool, bool, bool>;
+  using Key = std::tuple<std::string, bool, std::string, bool, bool>;
   std::map<Key, size_t> known;
   std::vector<std::vector<int>> columns;
   for (const RankedStep& step : steps) {
-    const Key key{step.level, step.bfloat16, step.quantized_state, step.host_limit > 0};
+    const Key key{step.level, step.bfloat16, step.frozen_weights, step.quantized_state, step.host_limit > 0};
     const auto [it, fresh] = known.try_emplace(key, columns.size());
     if (fresh) columns.emplace_back();
     columns[it->second].push_back(step.rank);

@@ -14,6 +14,7 @@ namespace act {
 struct StepChoices {
   bool bfloat16 = false;         // --compute=auto
   bool quantized_state = false;  // --optimizer-state=auto
+  bool frozen_weights = false;   // --frozen-weights=auto
   int64_t host_limit = 0;        // --host-limit: bytes of codes that may wait in the host's memory
 };
 
@@ -26,8 +27,9 @@ struct RankedStep {
   double exact_part = 0;  // CompileOptions::exact_part
   // Set by a choice alone. What the user asked for is in no step's name.
   bool bfloat16 = false, quantized_state = false;
-  int64_t host_limit = 0;  // > 0: codes wait in the host's memory, in at most so many bytes
-  int64_t swapped = 0;     // at most so many codes; 0: as many as there are
+  std::string frozen_weights = {};  // a FrozenForm's name
+  int64_t host_limit = 0;           // > 0: codes wait in the host's memory, in at most so many bytes
+  int64_t swapped = 0;              // at most so many codes; 0: as many as there are
   // Found when the step is compiled.
   std::vector<RerunCandidate> reruns = {};  // of several, one is chosen
   int64_t peak_bytes = 0, host_bytes = 0;

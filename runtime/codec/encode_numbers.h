@@ -1,5 +1,6 @@
 // Encodes numbers that do not change while a plan runs: frozen weights (passes/precision/code_frozen.cc). Kernels
-// encode what a step makes. Both write the same bytes.
+// encode what a step makes. A code of this encoder is that of a kernel for numbers that were clamped to a range of less
+// error, so kernels decode it.
 #pragma once
 
 #include <cstddef>

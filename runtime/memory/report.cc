@@ -20,6 +20,9 @@ namespace {
 // Memory sizes of the machines that people have.
 constexpr const char* kMemories[] = {"8GiB", "16GiB", "24GiB", "40GiB", "80GiB"};
 
+// A weight that deserves a line of its own.
+constexpr int64_t kLargeWeightBytes = 1 << 20;
+
 bool Matches(const SavedEdge& edge, const std::string& glob) {
   const auto matches = [&](const std::string& name) { return fnmatch(glob.c_str(), name.c_str(), 0) == 0; };
   return glob.empty() || matches(edge.name) ||
@@ -187,6 +190,34 @@ std::string ExplainRepeats(const Plan& plan, int64_t batch, const std::string& g
             " exist at a time.\n";
   }
   return text;
+}
+
+std::string ExplainFrozen(const Plan& plan, const std::string& glob) {
+  const Graph& graph = plan.train.graph;
+  std::set<ValueId> changed;
+  std::map<ValueId, std::vector<std::string>> readers;
+  for (const Node& node : graph.nodes) {
+    for (const int32_t at : node.mutates) changed.insert(node.inputs[static_cast<size_t>(at)]);
+    for (const ValueId v : node.inputs) readers[v].push_back(NodeLabel(node));
+  }
+  std::string coded, others;
+  bool any_coded = false;
+  for (ValueId v = 0; v < static_cast<ValueId>(graph.values.size()); ++v) {
+    const Value& value = graph.value(v);
+    if ((value.kind != ValueKind::kParameter && value.kind != ValueKind::kBuffer) || changed.count(v))
+      continue;
+    any_coded |= value.coded != nullptr;
+    if (!glob.empty() && fnmatch(glob.c_str(), value.name.c_str(), 0) != 0) continue;
+    const int64_t bytes = value.FileType().Bytes().At(1);
+    const std::string line = value.name + ": a frozen weight; " + FormatSize(bytes);
+    if (value.coded)
+      coded += line + " -> " + FormatSize(value.type.Bytes().At(1)) + " as " + ToString(value.coded->codec) +
+               ".\n";
+    else if (bytes >= kLargeWeightBytes)
+      others += line + ", which stay: products and lookups alone read codes, and it is read by " +
+                Enumerated(readers[v]) + ".\n";
+  }
+  return any_coded ? coded + others : "";
 }
 
 }  // namespace act

@@ -76,6 +76,10 @@ std::string ExplainEdges(const Plan& plan, int64_t batch, const std::string& glo
 // them exist at a time. Empty if there is none.
 std::string ExplainRepeats(const Plan& plan, int64_t batch, const std::string& glob);
 
+// A line for each weight that --frozen-weights stores as a code and whose name matches, and for each other large weight
+// that does not train: who keeps it in float32. Empty if no weight is a code.
+std::string ExplainFrozen(const Plan& plan, const std::string& glob);
+
 // "Memory of model.onnx, level L3, batch 8". A target other than the CPU is named.
 std::string ReportTitle(const MemoryReport& report);
 // "Conv layer1.0.conv1": how reports name a node.

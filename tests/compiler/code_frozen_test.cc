@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <span>
 
 #include "kernels/math/rounding.h"
 #include "kernels/reference/codec.h"
+#include "runtime/codec/encode_numbers.h"
 #include "runtime/plan/plan_check.h"
 #include "tests/compiler/small_model.h"
 
@@ -30,7 +32,8 @@ std::vector<float> Stored(std::vector<float> x, const std::optional<Codec>& code
   if (!codec) return x;
   const auto count = static_cast<int64_t>(x.size());
   std::vector<uint8_t> code(static_cast<size_t>(LayoutOf(*codec, count).sample_bytes));
-  EncodeSampleReference(*codec, {}, 0, count, x.data(), code.data());
+  EncodeNumbers(*codec, reinterpret_cast<const std::byte*>(x.data()), count,
+                std::as_writable_bytes(std::span(code)));
   DecodeSampleReference(*codec, {}, 0, count, code.data(), x.data());
   return x;
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -152,6 +153,42 @@ INSTANTIATE_TEST_SUITE_P(MemoryLimit, Limits,
                                   (of.param.host_limit > 0 ? "Host" : "");
                          });
 
+// Without its second weight to train, the perceptron has the steps in which that lies in few bits.
+TEST(MemoryLimit, FrozenWeightsTakeFewBitsWhereThatHelps) {
+  ImportResult model = Perceptron();
+  const StepChoices choices{.frozen_weights = true};
+  EXPECT_NE(testing_step::Text(RankedSteps(model, AtBatch(), choices).Choose(1 << 30).takeError())
+                .find("--frozen-weights: there are none"),
+            std::string::npos);
+  model.trainable.erase(model.trainable.begin() + 1);
+  const int64_t exact = PeakOf(model, {.level = "L0"});
+  RankedSteps steps(model, AtBatch(), choices), plain(model, AtBatch());
+  std::map<std::string, int> seen;
+  int64_t limit = exact;
+  for (; limit > 0; limit -= exact / 60) {
+    llvm::Expected<StepChoice> choice = steps.Choose(limit);
+    if (!choice) {
+      llvm::consumeError(choice.takeError());
+      break;
+    }
+    const RankedStep& chosen = choice->chosen;
+    EXPECT_LE(chosen.peak_bytes, limit);
+    if (++seen[chosen.frozen_weights] == 1) {
+      EXPECT_EQ(chosen.peak_bytes, PeakOf(model, chosen)) << chosen.Name();
+      for (const StepPart& part : Take(steps.PartsOf(chosen))) {
+        if (part.name != "codes of frozen weights") continue;
+        EXPECT_EQ(part.without.frozen_weights, "");
+        EXPECT_GT(part.without.peak_bytes, chosen.peak_bytes);
+      }
+    }
+  }
+  for (const char* form : {"", "8bit", "4bit"})
+    EXPECT_GE(seen[form], 1) << "'" << form << "' decides nothing";
+  // With the limit that 4 bits alone keep, the flag is named.
+  const std::string refusal = testing_step::Text(plain.Choose(limit + exact / 60).takeError());
+  EXPECT_NE(refusal.find("with --frozen-weights=auto there is a step of"), std::string::npos) << refusal;
+}
+
 // Bounds answer as the layout does, at limits around the least that any layout takes and around what this one takes.
 TEST(StepPeak, FitsAsTheLayoutDoes) {
   int packed_above = 0;
@@ -219,7 +256,8 @@ TEST(MemoryLimit, PartsAreToldByThePeakWithoutThem) {
 
 // What is allowed adds steps to the list and moves none of those that were there.
 TEST(MemoryLimit, TheListIsOrderedByVarianceAndThenByTime) {
-  const std::vector<RankedStep> plain = ListSteps({}), all = ListSteps({true, true, 0});
+  const std::vector<RankedStep> plain = ListSteps({}),
+                                all = ListSteps({.bfloat16 = true, .quantized_state = true});
   ASSERT_EQ(all.size(), 4 * plain.size());
   EXPECT_EQ(plain[0].Name(), "L0");
   // Each level first with less and less stored exactly, then with codes for all.
@@ -241,6 +279,7 @@ TEST(MemoryLimit, TheListIsOrderedByVarianceAndThenByTime) {
     EXPECT_EQ(swapping[2 * s + 1].bits, plain[s].bits);
   }
   EXPECT_EQ(all[1].Name(), "L0 with --optimizer-state=8bit");
+  EXPECT_EQ(ListSteps({.bfloat16 = true, .frozen_weights = true}).size(), 8 * plain.size());
   std::vector<std::string> kept;
   std::map<std::string, int> rank_of;
   for (size_t s = 0; s < all.size(); ++s) {
@@ -252,6 +291,17 @@ TEST(MemoryLimit, TheListIsOrderedByVarianceAndThenByTime) {
   // bfloat16 costs as much as codes of some 3 bits.
   EXPECT_LT(rank_of.at("L4 with --bits=4.375"), rank_of.at("L0 with --compute=bf16"));
   EXPECT_LT(rank_of.at("L0 with --compute=bf16"), rank_of.at("L3 with --bits=2.875"));
+  const std::vector<RankedStep> frozen = ListSteps({.frozen_weights = true});
+  ASSERT_EQ(frozen.size(), 4 * plain.size());
+  for (const RankedStep& step : frozen) rank_of[step.Name()] = step.rank;
+  // Codes of weights cost as much as those of activations of some 7.5, 6 and 3 bits.
+  const std::pair<const char*, std::array<const char*, 2>> costs[] = {
+      {"bf16", {"7.375", "7.125"}}, {"8bit", {"5.875", "5.625"}}, {"4bit", {"2.875", "2.625"}}};
+  for (const auto& [form, bits] : costs) {
+    const int rank_of_form = rank_of.at(std::string("L0 with --frozen-weights=") + form);
+    EXPECT_LT(rank_of.at(std::string("L5 with --bits=") + bits[0]), rank_of_form) << form;
+    EXPECT_LT(rank_of_form, rank_of.at(std::string("L3 with --bits=") + bits[1])) << form;
+  }
   size_t steps = 0;
   for (const std::vector<int>& column : ColumnsOf(all)) {
     steps += column.size();
@@ -275,7 +325,8 @@ TEST(MemoryLimit, WhatIsNotAllowedIsNamedIfItHelps) {
   const std::string error = refusal(4096, {});
   for (const char* words : {"with --optimizer-state=auto there is a step of", "alone take"})
     EXPECT_NE(error.find(words), std::string::npos) << error;
-  EXPECT_EQ(refusal(4096, {true, true, 0}).find("auto"), std::string::npos) << "it is allowed already";
+  EXPECT_EQ(refusal(4096, {.bfloat16 = true, .quantized_state = true}).find("auto"), std::string::npos)
+      << "it is allowed already";
   // What is said to fit does.
   const MemoryLayout layout = Take(LayOut(Take(Compile(model, options)), kBatch));
   bool fitted = false;
@@ -285,7 +336,7 @@ TEST(MemoryLimit, WhatIsNotAllowedIsNamedIfItHelps) {
         text.find("which fits") == std::string::npos)
       continue;
     fitted = true;
-    EXPECT_EQ(refusal(limit, {true, true, 0}), "") << limit;
+    EXPECT_EQ(refusal(limit, {.bfloat16 = true, .quantized_state = true}), "") << limit;
     break;
   }
   EXPECT_TRUE(fitted);

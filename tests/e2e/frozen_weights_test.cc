@@ -147,13 +147,27 @@ TEST_F(FrozenWeights, AreComparedWithAPlanThatDoesNotHaveThem) {
   }
 }
 
+TEST_F(FrozenWeights, AreExplained) {
+  Args command = Command(Write(Network()), {"--freeze=frozen.*", "--report=none", "--explain"});
+  EXPECT_EQ(ExpectDone(command).find("a frozen weight"), std::string::npos);
+  command.push_back("--frozen-weights=4bit");
+  EXPECT_NE(ExpectDone(command).find(
+                "frozen.weight: a frozen weight; 24.0 KiB -> 3.38 KiB as uniform4,g64,nearest.\n"),
+            std::string::npos);
+}
+
 TEST_F(FrozenWeights, RefusesWhatItCannotDo) {
   ExpectWrongUsage(Command(Write(Network()), {"--frozen-weights=2bit"}),
-                   {"--frozen-weights: expected f32, bf16, 8bit or 4bit, found '2bit'"});
-  const std::string message = ExpectRefused(Command(Write(Network()), {"--frozen-weights=8bit"}),
-                                            {"--frozen-weights: there are none"});
-  EXPECT_NE(message.find("--freeze=GLOB names those that do not train"), std::string::npos) << message;
-  ExpectNoPlan();
+                   {"--frozen-weights: expected f32, bf16, 8bit, 4bit or auto, found '2bit'"});
+  ExpectWrongUsage(Command(Write(Network()), {"--frozen-weights=auto"}),
+                   {"--frozen-weights: auto chooses by the memory there is", "--memory-limit"});
+  const Args by_limit = {ToolPath("actc"), Write(Network()), "-o", plan(), "--memory-limit=1GiB"};
+  for (Args command : {Command(Write(Network()), {"--frozen-weights=8bit"}), by_limit}) {
+    if (command == by_limit) command.push_back("--frozen-weights=auto");
+    const std::string message = ExpectRefused(command, {"--frozen-weights: there are none"});
+    EXPECT_NE(message.find("--freeze=GLOB names those that do not train"), std::string::npos) << message;
+    ExpectNoPlan();
+  }
 }
 
 }  // namespace
