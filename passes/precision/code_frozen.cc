@@ -1,10 +1,11 @@
 // --frozen-weights: parameters that do not train lie in the arena as codes. A product that multiplies one reads a copy,
-// which a loop decodes right before it. So of all these weights, one or two exist as numbers at a time.
+// which a loop decodes right before it. So of all these weights, one or two exist as numbers at a time. Whatever else
+// reads such a weight, as DoRA takes its norms, gets a copy, too.
 //
 // The codes are made when the weights are loaded, rounded to nearest: a weight has the same error in every step, which
 // belongs to the model that is trained. Tables of embeddings become bfloat16: a lookup takes their rows as they are,
-// and nothing is decoded for the rows that it does not take. What anything else reads stays float32: scales and shifts
-// are small, and a loop that computes with a weight may not bear its error.
+// and nothing is decoded for the rows that it does not take. What no product and no lookup reads stays float32: scales
+// and shifts are small, and a loop that computes with them may not bear their errors.
 //
 // What is decoded is float32 here. Under --compute=bf16, narrow-values makes the factors of matrix products bfloat16. A
 // weight that is stored in bfloat16 needs no loop then: the product reads it.
@@ -83,22 +84,22 @@ class Coder {
   }
 
   Codes CodesOfReaders() const {
-    ValueMap<bool> multiplied(graph_), looked_up(graph_), otherwise(graph_);
-    for (const ValueId v : graph_.outputs) otherwise[Root(v)] = true;
+    ValueMap<bool> multiplied(graph_), looked_up(graph_), kept(graph_);
+    for (const ValueId v : graph_.outputs) kept[Root(v)] = true;
     for (const Node& node : graph_.nodes) {
-      for (const int32_t at : node.mutates) otherwise[Root(node.inputs[static_cast<size_t>(at)])] = true;
+      for (const int32_t at : node.mutates) kept[Root(node.inputs[static_cast<size_t>(at)])] = true;
       for (size_t i = 0; i < node.inputs.size() && !IsAlias(node); ++i) {
         const ValueId v = node.inputs[i];
         if (v == kNoValue) continue;
-        const bool table = IsTable(node, i) && Root(v) == v;
-        (IsFactor(node, i) ? multiplied : table ? looked_up : otherwise)[Root(v)] = true;
+        if (IsFactor(node, i)) multiplied[Root(v)] = true;
+        if (IsTable(node, i) && Root(v) == v) looked_up[Root(v)] = true;
       }
     }
     Codes codes;
     for (ValueId v = 0; v < static_cast<ValueId>(graph_.values.size()); ++v) {
       const Value& value = graph_.value(v);
       if (!IsWeight(value) || value.type.dtype != DType::kFloat32 || context_.marks[v].trained >= 0 ||
-          otherwise[v] || !(multiplied[v] || looked_up[v]) || value.type.Elements().fixed < kLeastElements)
+          kept[v] || !(multiplied[v] || looked_up[v]) || value.type.Elements().fixed < kLeastElements)
         continue;
       codes.emplace_back(v, looked_up[v] ? Codec::Cast(kBFloat16) : *context_.frozen_weights);
     }
@@ -130,22 +131,32 @@ class Coder {
       // A matrix product reads bfloat16 as it lies in memory. A product of parameters alone is float32.
       const bool as_it_is = is_bfloat16 && context_.compute == Compute::kBFloat16 && IsFactor(old, i) &&
                             BFloat16Letter(LettersOf(old).operands, i) != '-' && FollowsFromInputs(old);
-      node.inputs[i] = InShapeOf(node.inputs[i], as_it_is ? parameter : Decoded(parameter, old), old);
+      const ValueId numbers = as_it_is           ? parameter
+                              : IsFactor(old, i) ? DecodedFactor(parameter, old)
+                                                 : Decoded(parameter, old);
+      node.inputs[i] = InShapeOf(node.inputs[i], numbers, old);
     }
     graph_.nodes.push_back(std::move(node));
     std::move(after.begin(), after.end(), std::back_inserter(graph_.nodes));
   }
 
   // Where samples run in tiles, both products of a large last layer may be in one loop, before which its weight is
-  // decoded. They then share a copy: no other product is between them.
-  ValueId Decoded(ValueId parameter, const Node& reader) {
-    if (parameter == last_parameter_ && context_.policy.tiles_samples) return last_copy_;
-    const CodedParameter& coded = *graph_.value(parameter).coded;
-    const Codec codec = coded.codec.IsCast() ? Codec() : coded.codec;
-    last_parameter_ = parameter;
-    last_copy_ = AddValue(graph_.value(parameter).name + ".decoded", DType::kFloat32, Dims(coded.type.dims));
-    graph_.nodes.push_back(Loop(parameter, last_copy_, codec, reader));
+  // decoded. They then share a copy: no other product is between them. Under --compute=bf16 that copy is bfloat16, so
+  // what is no product does not share it.
+  ValueId DecodedFactor(ValueId parameter, const Node& reader) {
+    if (parameter != last_parameter_ || !context_.policy.tiles_samples) {
+      last_parameter_ = parameter;
+      last_copy_ = Decoded(parameter, reader);
+    }
     return last_copy_;
+  }
+
+  ValueId Decoded(ValueId parameter, const Node& reader) {
+    const CodedParameter& coded = *graph_.value(parameter).coded;
+    const ValueId copy =
+        AddValue(graph_.value(parameter).name + ".decoded", DType::kFloat32, Dims(coded.type.dims));
+    graph_.nodes.push_back(Loop(parameter, copy, coded.codec.IsCast() ? Codec() : coded.codec, reader));
+    return copy;
   }
 
   // A shape of `numbers` where `read` was a shape of the parameter.

@@ -106,13 +106,14 @@ def build(row: Row) -> Tuple[nn.Module, Tuple[torch.Tensor, ...], Tuple[str, ...
         "diffusers": build_others.diffusers,
         "smp": build_others.smp,
         "monai": build_others.monai,
+        "peft": _peft,
     }
     net, inputs, classes = makers[row.library](row)
     without_randomness(net)
     randomize(net)
     net.train()
     names = tuple(inputs)
-    module = WithLoss(net, names, row.library in ("transformers", "diffusers")).train()
+    module = WithLoss(net, names, row.library in ("transformers", "diffusers", "peft")).train()
     torch.manual_seed(1)
     state = {name: b.clone() for name, b in net.named_buffers()}
     with torch.no_grad():
@@ -172,6 +173,15 @@ def _transformers(row: Row):
         net.set_experts_implementation("batched_mm")  # the default has sizes that depend on data
     inputs = {name: _feed(name, made, row) for name in (row.feed.split() or _feeds(net))}
     return net, inputs, True
+
+
+def _peft(row: Row):
+    import peft
+
+    net, inputs, classes = _transformers(Row("transformers", row.model, "", row.size))
+    options = dict(row.options)
+    config = getattr(peft, options.pop("config"))
+    return peft.get_peft_model(net, config(**options)), inputs, classes
 
 
 def small_config(kind: Any, options: Dict[str, Any]) -> Any:

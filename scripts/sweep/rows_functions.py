@@ -35,7 +35,13 @@ FUNCTIONS = {
     "clamp": lambda x: x.clamp(-0.5, 0.7),
     "clamp by tensors": lambda x: x.clamp(x.flip(1) - 1, x.flip(2) + 1),
     "copysign": lambda x: torch.copysign(x, x.flip(1)),
-    "count_nonzero": lambda x: x * torch.count_nonzero(x > 0, 1, ).unsqueeze(1),
+    "count_nonzero": lambda x: (
+        x
+        * torch.count_nonzero(
+            x > 0,
+            1,
+        ).unsqueeze(1)
+    ),
     "cov": lambda x: torch.stack([torch.cov(m) for m in x]),
     "cross": lambda x: torch.linalg.cross(x[:, :, :3], x[:, :, 3:]),
     "cummax": lambda x: x.cummax(1)[0],
@@ -105,7 +111,7 @@ FUNCTIONS = {
     "outer": lambda x: torch.outer(x[0, 0], x[1, 1]),
     "permute": lambda x: x.permute(0, 2, 1) * 2,
     "pow": lambda x: x.abs() ** 1.7,
-    "pow of a number": lambda x: 1.5 ** x,
+    "pow of a number": lambda x: 1.5**x,
     "prod": lambda x: x.prod(2),
     "quantile": lambda x: x.quantile(0.3, dim=2),
     "reciprocal": lambda x: (x.abs() + 1).reciprocal(),

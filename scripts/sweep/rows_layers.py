@@ -201,7 +201,7 @@ LOSSES = {
     "MSELoss": (lambda: nn.MSELoss(reduction="sum"), (5,), "like"),
     "CrossEntropyLoss": (lambda: nn.CrossEntropyLoss(), (5,), "class"),
     "CrossEntropyLoss (weights)": (
-        lambda: nn.CrossEntropyLoss(torch.tensor([.1, .4, .2, 1., .3]), ignore_index=2),
+        lambda: nn.CrossEntropyLoss(torch.tensor([0.1, 0.4, 0.2, 1.0, 0.3]), ignore_index=2),
         (5,),
         "class",
     ),
@@ -217,7 +217,11 @@ LOSSES = {
         "like",
     ),
     "BCELoss": (lambda: Apply(lambda x, y: F.binary_cross_entropy(x.sigmoid(), y)), (5,), "unit"),
-    "BCEWithLogitsLoss": (lambda: nn.BCEWithLogitsLoss(pos_weight=torch.tensor([1., 2., 3., .5, 1.])), (5,), "unit"),
+    "BCEWithLogitsLoss": (
+        lambda: nn.BCEWithLogitsLoss(pos_weight=torch.tensor([1.0, 2.0, 3.0, 0.5, 1.0])),
+        (5,),
+        "unit",
+    ),
     "HuberLoss": (lambda: nn.HuberLoss(delta=0.6), (5,), "like"),
     "SmoothL1Loss": (lambda: nn.SmoothL1Loss(beta=0.6), (5,), "like"),
     "SoftMarginLoss": (lambda: nn.SoftMarginLoss(), (5,), "sign"),
@@ -226,7 +230,7 @@ LOSSES = {
     "MultiLabelSoftMarginLoss": (lambda: nn.MultiLabelSoftMarginLoss(), (5,), "unit"),
     "MultiMarginLoss": (lambda: nn.MultiMarginLoss(), (5,), "class"),
     "CosineEmbeddingLoss": (
-        lambda: Apply(lambda x, y: F.cosine_embedding_loss(x, y, torch.tensor([1.]), 0.1)),
+        lambda: Apply(lambda x, y: F.cosine_embedding_loss(x, y, torch.tensor([1.0]), 0.1)),
         (5,),
         "like",
     ),
@@ -277,8 +281,9 @@ LOSSES = {
     ),
     "roi_align": (
         lambda: Apply(
-            lambda x, y: torchvision.ops.roi_align(x, torch.tensor([[0.0, 0, 0, 3, 3], [1, 1, 1, 4, 4]]), 2).std()
-            + y.mean()
+            lambda x, y: (
+                torchvision.ops.roi_align(x, torch.tensor([[0.0, 0, 0, 3, 3], [1, 1, 1, 4, 4]]), 2).std() + y.mean()
+            )
         ),
         (2, 6, 6),
         "like",

@@ -8,7 +8,7 @@ Each row runs in a process of its own with a limit of time and memory. Rows that
 already has are left out, so a stopped sweep goes on; --again repeats those whose error matches.
 scripts/sweep/results.jsonl is what docs/models.md shows.
 Needs torch and the libraries of its rows (torchvision, timm, transformers, diffusers, segmentation_models_pytorch,
-monai, einops). docs/models.md has the tables."""
+monai, peft, einops). docs/models.md has the tables."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ import rows_diffusers  # noqa: E402
 import rows_functions  # noqa: E402
 import rows_layers  # noqa: E402
 import rows_monai  # noqa: E402
+import rows_peft  # noqa: E402
 import rows_smp  # noqa: E402
 import rows_timm  # noqa: E402
 import rows_torchvision  # noqa: E402
@@ -50,6 +51,7 @@ ROWS: List[Row] = [
     *rows_diffusers.ROWS,
     *rows_smp.ROWS,
     *rows_monai.ROWS,
+    *rows_peft.ROWS,
 ]
 # What a line keeps of a result: what the table shows, and how long each stage took.
 KEPT = ("row", "exporter", "stage", "error", "batch", "any_batch", "attempts", "conclusive", "seconds", "tools")

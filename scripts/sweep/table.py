@@ -15,7 +15,7 @@ from sweep import ROWS, read_results
 
 EXPORTERS = ("torchscript", "dynamo")
 NAMES = {"torchscript": "TorchScript", "dynamo": "dynamo"}
-LIBRARIES = ("torchvision", "timm", "transformers", "diffusers", "smp", "monai", "torch.nn", "torch")
+LIBRARIES = ("torchvision", "timm", "transformers", "diffusers", "smp", "monai", "peft", "torch.nn", "torch")
 PACKAGES = (
     "torch",
     "torchvision",
@@ -24,6 +24,7 @@ PACKAGES = (
     "diffusers",
     "segmentation_models_pytorch",
     "monai",
+    "peft",
     "onnx",
     "onnxscript",
 )

@@ -39,16 +39,24 @@ std::vector<float> Stored(std::vector<float> x, const std::optional<Codec>& code
 }
 
 // tokens -> rows of a frozen table -> a trained product -> frozen products, one of whose weights is the shape of a
-// vector -> a trained product. The frozen weights have the values that `weights` stores, and the table bfloat16's.
+// vector -> a trained product. The frozen weights have the values that `weights` stores, and the table bfloat16's. With
+// norms, not only a product reads a weight: the norms of its columns scale the product's result.
 struct Network {
-  explicit Network(const std::optional<Codec>& weights = std::nullopt) : b(graph) {
+  explicit Network(const std::optional<Codec>& weights = std::nullopt, bool with_norms = false) : b(graph) {
     const ValueId tokens = b.Input("tokens", {DType::kInt64, {Dim(0, 5), 1}}, ValueKind::kInput);
     const ValueId table = Parameter("table", {70, 64}, 1, weights ? std::optional(kBf16) : std::nullopt);
     ValueId x = Take(b.AddTyped("Gather", {table, tokens}, {DType::kFloat32, {Dim(0, 5), 64}},
                                 Attrs({{"axis", int64_t{0}}})));
     x = Product(x, trained.emplace_back(Parameter("first", {64, 64}, 2, std::nullopt)));
     x = Take(b.Add1("Relu", {x}));
-    x = Product(x, Parameter("wide", {64, 128}, 3, weights));
+    const ValueId wide = Parameter("wide", {64, 128}, 3, weights);
+    x = Product(x, wide);
+    if (with_norms) {
+      const ValueId squares = Take(b.Add1("Mul", {wide, wide}));
+      const ValueId norms = Take(b.Add1(
+          "ReduceMean", {squares}, Attrs({{"axes", std::vector<int64_t>{0}}, {"keepdims", int64_t{0}}})));
+      x = Take(b.Add1("Mul", {x, norms}));
+    }
     const ValueId flat = Parameter("flat", {128 * 64}, 4, weights);
     x = Take(b.Add1("Relu", {x}));
     x = Product(x, Take(b.AddTyped("Reshape", {flat}, {DType::kFloat32, {128, 64}})));
@@ -105,12 +113,15 @@ std::vector<std::string> CodedNames(const StepGraph& step) {
 TEST(CodeFrozen, AStepWithCodesIsTheStepOfTheirValues) {
   for (const Compute compute : {Compute::kFloat32, Compute::kBFloat16})
     for (const char* level : {"L0", "L3", "L4"})
-      for (const Codec& codec : {k8Bit, k4Bit, kBf16}) {
-        const CompileOptions options = Options(level, compute);
-        const auto expected = StepOf(Network(codec).Compiled(options, std::nullopt));
-        const auto found = StepOf(Network().Compiled(options, codec));
-        EXPECT_EQ(found, expected) << level << " " << ToString(compute) << " " << ToString(codec);
-      }
+      for (const Codec& codec : {k8Bit, k4Bit, kBf16})
+        for (const bool with_norms : {false, true}) {
+          const CompileOptions options = Options(level, compute);
+          const auto expected = StepOf(Network(codec, with_norms).Compiled(options, std::nullopt));
+          const Plan plan = Network(std::nullopt, with_norms).Compiled(options, codec);
+          EXPECT_EQ(CodedNames(plan.train).size(), 3U);
+          EXPECT_EQ(StepOf(plan), expected)
+              << level << " " << ToString(compute) << " " << ToString(codec) << " " << with_norms;
+        }
 }
 
 // The same for convolutions, whose kernels take weights in float32 alone.
