@@ -214,8 +214,7 @@ std::string ExplainFrozen(const Plan& plan, const std::string& glob) {
       coded += line + " -> " + FormatSize(value.type.Bytes().At(1)) + " as " + ToString(value.coded->codec) +
                ".\n";
     else if (bytes >= kLargeWeightBytes)
-      others += line + ", which stay: products and lookups alone read codes, and it is read by " +
-                Enumerated(readers[v]) + ".\n";
+      others += line + ", as it is: no product and no lookup reads it, but " + Enumerated(readers[v]) + ".\n";
   }
   return any_coded ? coded + others : "";
 }
