@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import build_others
+import rows_transformers
 from build_torch import build_torch
 from rows import BATCH, Row, WithLoss, labels, randomize, without_randomness
 
@@ -178,7 +179,8 @@ def _transformers(row: Row):
 def _peft(row: Row):
     import peft
 
-    net, inputs, classes = _transformers(Row("transformers", row.model, "", row.size))
+    base = next(r for r in rows_transformers.ROWS if r.family == row.model)
+    net, inputs, classes = _transformers(base)
     options = dict(row.options)
     config = getattr(peft, options.pop("config"))
     return peft.get_peft_model(net, config(**options)), inputs, classes

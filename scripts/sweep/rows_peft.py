@@ -36,5 +36,5 @@ ROWS += [
         "peft", "mamba lora", "mamba", options={"config": "LoraConfig", "r": 4, "target_modules": ["in_proj", "x_proj"]}
     ),
     Row("peft", "vit lora", "vit", options={"config": "LoraConfig", "r": 4, **LINEAR}),
-    Row("peft", "whisper lora", "whisper", (16, 32), {"config": "LoraConfig", "r": 4, **LINEAR}),
+    Row("peft", "whisper lora", "whisper", options={"config": "LoraConfig", "r": 4, **LINEAR}),
 ]
