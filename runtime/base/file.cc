@@ -20,6 +20,11 @@
 namespace act {
 namespace {
 
+uintptr_t PageBytes() {
+  static const auto bytes = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
 llvm::Error SystemError(const std::string& path, const std::string& what, int error_number) {
   return MakeError(path, what + ": " + std::strerror(error_number));
 }
@@ -113,8 +118,13 @@ MappedFile::~MappedFile() {
   if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
-void MappedFile::ReleasePages() const {
-  if (data_) ::madvise(const_cast<std::byte*>(data_), size_, MADV_DONTNEED);
+void MappedFile::ReleasePages(std::span<const std::byte> part) const {
+  // The last page of the file, which is not full, counts as whole.
+  const uintptr_t page = PageBytes(), begin = reinterpret_cast<uintptr_t>(part.data()),
+                  end = begin + part.size();
+  const uintptr_t first = (begin + page - 1) / page * page;
+  const uintptr_t last = part.data() + part.size() == data_ + size_ ? end : end / page * page;
+  if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 }
 
 void MappedFile::CheckLength() const {
@@ -126,8 +136,7 @@ void MappedFile::ExpectPartsInAnyOrder() const {
 }
 
 void MappedFile::WillRead(const std::byte* from, int64_t bytes) const {
-  static const auto page_bytes = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const uintptr_t in_page = reinterpret_cast<uintptr_t>(from) % page_bytes;
+  const uintptr_t in_page = reinterpret_cast<uintptr_t>(from) % PageBytes();
   if (bytes > 0)
     ::madvise(const_cast<std::byte*>(from - in_page), static_cast<size_t>(bytes) + in_page, MADV_WILLNEED);
 }

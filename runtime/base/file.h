@@ -28,7 +28,9 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   // Lets the system drop the resident pages. Bytes that are read again come from the disk or its
   // cache.
-  void ReleasePages() const;
+  void ReleasePages() const { ReleasePages(bytes()); }
+  // Of a part of bytes(): those that lie wholly in it.
+  void ReleasePages(std::span<const std::byte> part) const;
   // Small parts of the file will be read, in any order. The system then reads nothing around them, so they
   // must be announced by WillRead: otherwise each page is a read of its own.
   void ExpectPartsInAnyOrder() const;

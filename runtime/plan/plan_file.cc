@@ -1,14 +1,35 @@
 #include "runtime/plan/plan_file.h"
 
+#include <llvm/Support/xxhash.h>
+
+#include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "runtime/base/error.h"
 #include "runtime/plan/file_kind.h"
 #include "runtime/plan/plan_io.h"
 
 namespace act::plan_file {
+namespace {
 
-llvm::Expected<Sections> Open(Bytes file) {
+uint64_t Hash(Bytes bytes) {
+  return llvm::xxHash64(llvm::StringRef(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
+
+}  // namespace
+
+uint64_t Checksum(Bytes bytes, PieceRead read) {
+  std::vector<uint64_t> hashes;
+  for (size_t first = 0; first < bytes.size(); first += kPieceBytes) {
+    const Bytes piece = bytes.subspan(first, std::min(kPieceBytes, bytes.size() - first));
+    hashes.push_back(Hash(piece));
+    if (read) read(piece);
+  }
+  return Hash(std::as_bytes(std::span(hashes)));
+}
+
+llvm::Expected<Sections> Open(Bytes file, PieceRead read) {
   if (file.size() < sizeof(kMagic) || std::memcmp(file.data(), kMagic, sizeof(kMagic)) != 0) {
     const FileKind kind = GuessFileKind(file);
     return MakeError("", kind.name + ", not a plan" + kind.what_to_do);
@@ -34,7 +55,7 @@ llvm::Expected<Sections> Open(Bytes file) {
   const Bytes content = file.first(file.size() - kChecksumBytes);
   uint64_t checksum = 0;
   std::memcpy(&checksum, file.data() + content.size(), sizeof checksum);
-  if (checksum != Checksum(content)) return damaged("the checksum does not match");
+  if (checksum != Checksum(content, read)) return damaged("the checksum does not match");
 
   // A matching checksum does not rule out malice, so the sizes are checked too.
   const uint64_t room = content.size() - sizeof header;

@@ -3,11 +3,12 @@
 //   header (64 bytes) | FlatBuffer | zeros to a multiple of 64 |
 //   blobs, each padded to a multiple of 64 | checksum
 //
-// Integers are little-endian. The checksum is XXH64 of all bytes before it.
+// Integers are little-endian. The checksum is the XXH64 of the XXH64 of each 16 MiB piece of what is before it, the last
+// of which may be shorter. A large file then need not be in memory whole to be hashed.
 #pragma once
 
+#include <llvm/ADT/STLFunctionalExtras.h>
 #include <llvm/Support/Error.h>
-#include <llvm/Support/xxhash.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +19,7 @@ namespace act::plan_file {
 inline constexpr char kMagic[8] = {'A', 'C', 'T', 'P', 'L', 'A', 'N', '\n'};
 inline constexpr int64_t kAlignment = 64;
 inline constexpr int64_t kChecksumBytes = 8;
+inline constexpr size_t kPieceBytes = size_t{16} << 20;
 
 struct Header {
   char magic[8];
@@ -32,17 +34,18 @@ static_assert(sizeof(Header) == kAlignment);
 
 inline constexpr int64_t AlignUp(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-inline uint64_t Checksum(std::span<const std::byte> bytes) {
-  return llvm::xxHash64(llvm::StringRef(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-}
-
 using Bytes = std::span<const std::byte>;
+// Is told of each piece of a file that has been read.
+using PieceRead = llvm::function_ref<void(Bytes piece)>;
+
+uint64_t Checksum(Bytes bytes, PieceRead read = nullptr);
+
 // The parts between the header and the checksum.
 struct Sections {
   Bytes schema;  // the FlatBuffer
   Bytes blobs;
 };
 // Checks header and checksum. If the file is not a plan of this version, the error says what it is.
-llvm::Expected<Sections> Open(Bytes file);
+llvm::Expected<Sections> Open(Bytes file, PieceRead read = nullptr);
 
 }  // namespace act::plan_file

@@ -270,7 +270,8 @@ Plan Reader::Read(const fb::Plan& from) {
 }
 
 llvm::Expected<Plan> ReadMapped(std::shared_ptr<const MappedFile> file) {
-  ACT_TRY(const plan_file::Sections sections, plan_file::Open(file->bytes()));
+  ACT_TRY(const plan_file::Sections sections,
+          plan_file::Open(file->bytes(), [&](plan_file::Bytes piece) { file->ReleasePages(piece); }));
   const auto* schema = reinterpret_cast<const uint8_t*>(sections.schema.data());
   flatbuffers::Verifier verifier(schema, sections.schema.size());
   if (!fb::VerifyPlanBuffer(verifier)) return MakeError("", "damaged: its FlatBuffer is malformed");

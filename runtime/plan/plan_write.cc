@@ -218,7 +218,8 @@ llvm::Error Writer::Save(const std::string& path) const {
   uint64_t checksum = 0;
   {
     ACT_TRY(const auto written, file->ReadBack());
-    checksum = plan_file::Checksum(written->bytes());
+    checksum =
+        plan_file::Checksum(written->bytes(), [&](plan_file::Bytes piece) { written->ReleasePages(piece); });
   }
   ACT_CHECK_OK(file->Write(&checksum, sizeof checksum));
   return file->Commit();

@@ -12,6 +12,7 @@
 #include "runtime/data/npy.h"
 #include "runtime/data/safetensors.h"
 #include "tests/take.h"
+#include "tests/unit/resident_files.h"
 #include "tests/unit/temporary_folder.h"
 
 namespace act {
@@ -242,14 +243,6 @@ TEST_F(DataFiles, TheShardWithNumbersThatAreNotFiniteIsNamed) {
                 ": holds NaN or infinite numbers, first among samples 6 to 8 of this epoch's order"}));
 }
 
-// Pages of files that are mapped and resident.
-int64_t ResidentFileBytes() {
-  std::ifstream status("/proc/self/statm");
-  int64_t all = 0, resident = 0, of_files = 0;
-  status >> all >> resident >> of_files;
-  return of_files * ::sysconf(_SC_PAGESIZE);
-}
-
 TEST_F(DataFiles, ResidentMemoryDoesNotGrowWithTheFile) {
   // 64 MiB of zeros: a header and a hole.
   constexpr int64_t kSamples = 1024, kElements = 16384, kBytes = kSamples * kElements * 4;
@@ -263,10 +256,10 @@ TEST_F(DataFiles, ResidentMemoryDoesNotGrowWithTheFile) {
   const std::vector<InputSlot> slots = {{"x", {DType::kFloat32, {Dim::Batch(), kElements}}, 0}};
   auto source = Take(OpenDataSet(slots, 16, "--data", "x=" + folder_ / "x.npy", {}));
   std::vector<float> batch(16 * kElements);
-  const int64_t before = ResidentFileBytes();
+  const int64_t before = testing::ResidentFileBytes();
   while (source->Next(16)) source->Fill(0, std::as_writable_bytes(std::span(batch)));
   // The rest is for the program's own pages, which are mapped when they are touched.
-  EXPECT_LT(ResidentFileBytes() - before, kBytes / 16);
+  EXPECT_LT(testing::ResidentFileBytes() - before, kBytes / 16);
 }
 
 }  // namespace
