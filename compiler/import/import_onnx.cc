@@ -10,6 +10,7 @@
 #include "compiler/import/core/computed_weights.h"
 #include "compiler/import/core/functions.h"
 #include "compiler/import/core/importer.h"
+#include "compiler/import/core/inference_form.h"
 #include "compiler/import/core/initializers.h"
 #include "compiler/import/core/needed_nodes.h"
 #include "compiler/import/core/prune.h"
@@ -90,8 +91,13 @@ llvm::Error DefineInputs(Importer& importer, const std::vector<const onnx::Value
   return llvm::Error::success();
 }
 
+struct FoundLoss {
+  ValueId value;
+  std::string name;  // in the model
+};
+
 // The loss in the model: the named output, or the only one that is a scalar float.
-llvm::Expected<ValueId> FindLoss(Importer& importer, const std::vector<std::string>& outputs) {
+llvm::Expected<FoundLoss> FindLoss(Importer& importer, const std::vector<std::string>& outputs) {
   std::vector<std::string> scalars, all;
   for (const std::string& name : outputs) {
     const TensorType& type = importer.Find(name)->type;
@@ -102,7 +108,8 @@ llvm::Expected<ValueId> FindLoss(Importer& importer, const std::vector<std::stri
     ACT_TRY(const ValueId loss, importer.Materialize(*importer.Find(scalars[0])));
     if (importer.builder().graph().value(loss).kind != ValueKind::kActivation)
       return MakeError("output '" + scalars[0] + "'", "does not depend on anything that trains");
-    return importer.builder().Reshape(loss, {}, "loss");
+    ACT_TRY(const ValueId scalar, importer.builder().Reshape(loss, {}, "loss"));
+    return FoundLoss{scalar, scalars[0]};
   }
   if (scalars.empty())
     return MakeError(
@@ -118,7 +125,9 @@ llvm::Expected<ValueId> AddLoss(Importer& importer, const std::vector<std::strin
   if (outputs.size() != 1)
     return MakeError("--loss", "the model has several outputs: " + Join(outputs),
                      "name the predictions with --loss-output=NAME");
-  if (importer.Find("label")) return MakeError("--loss", "the model already has a value 'label'");
+  if (importer.Find("label"))
+    return MakeError("--loss", "the model already has a value 'label'",
+                     "without --loss, its own output is the loss");
   if (importer.Find(outputs[0])->selection)
     return MakeError("--loss", "the number of predictions in '" + outputs[0] + "' depends on data");
   ACT_TRY(const ValueId predictions, importer.Materialize(*importer.Find(outputs[0])));
@@ -267,14 +276,19 @@ llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& option
   for (const std::string& name : outputs)
     if (!importer.Find(name)) return MakeError("output '" + name + "'", "nothing makes it");
   ValueId loss = kNoValue;
+  std::string loss_name;
   if (options.keep_outputs) {
     for (const std::string& name : outputs) {
       ACT_TRY(const ValueId value, importer.Materialize(*importer.Find(name)));
       result.graph.outputs.push_back(value);
     }
+  } else if (options.loss.empty()) {
+    ACT_TRY(const FoundLoss found, FindLoss(importer, outputs));
+    loss = found.value;
+    loss_name = found.name;
+    result.graph.outputs = {loss};
   } else {
-    ACT_TRY(loss,
-            options.loss.empty() ? FindLoss(importer, outputs) : AddLoss(importer, outputs, options.loss));
+    ACT_TRY(loss, AddLoss(importer, outputs, options.loss));
     result.graph.outputs = {loss};
   }
   ACT_TRY(result.trainable, Trainable(result.graph, options.freeze));
@@ -304,6 +318,8 @@ llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& option
   result.model_name = std::filesystem::path(file.path).filename().string();
   if (training) KeepInferencePart(*file.proto->mutable_graph(), sides, *training, result.graph);
   if (info) DropAlgorithm(*file.proto, *info);
+  if (!training && !info && !loss_name.empty()) DropLoss(*file.proto->mutable_graph(), loss_name);
+  SettleMasks(*file.proto->mutable_graph(), importer.masks);
   result.skeleton = Skeleton(file, result.graph);
   return result;
 }

@@ -127,6 +127,108 @@ TEST(ExportTrained, ABatchNormalizationByConstantsKeepsTheFormOfTraining) {
   EXPECT_EQ(exported.graph().node(2).output_size(), 3) << "by its constants it would compute something else";
 }
 
+template <typename List>
+std::vector<std::string> Names(const List& list) {
+  std::vector<std::string> names;
+  for (const auto& element : list) names.push_back(element.name());
+  return names;
+}
+
+std::vector<std::string> Operators(const onnx::ModelProto& model) {
+  std::vector<std::string> names;
+  for (const auto& node : model.graph().node()) names.push_back(node.op_type());
+  return names;
+}
+
+// y = x w, and with `loss` the mean of (y - label)^2 after it.
+testing::OnnxModel PredictsAndLoses() {
+  testing::OnnxModel m;
+  m.Input("x", {"N", 3}).Input("label", {"N", 2}).Weight("w", {3, 2}).Weight("scale", {2});
+  m.Node("MatMul", {"x", "w"}, {"y"}).Node("Mul", {"label", "scale"}, {"scaled"});
+  m.Node("Sub", {"y", "scaled"}, {"d"}).Node("Mul", {"d", "d"}, {"square"});
+  m.Node("ReduceMean", {"square"}, {"loss"}, {testing::Attr("keepdims", int64_t{0})});
+  return m;
+}
+
+onnx::ModelProto Exported(const std::string& path, const TemporaryFolder& folder) {
+  const ImportResult model = Import(path);
+  EXPECT_EQ(llvm::toString(ExportTrainedOnnx(PlanOf(model), From(Trained(model.graph)), folder / "out.onnx")),
+            "");
+  return Parse(folder / "out.onnx");
+}
+
+using List = std::vector<std::string>;
+
+TEST(ExportTrained, PredictionsNeedNoLabel) {
+  const TemporaryFolder folder;
+  testing::OnnxModel m = PredictsAndLoses();
+  const onnx::ModelProto both = Exported(m.Output("loss").Output("y", {"N", 2}).Write(folder), folder);
+  EXPECT_EQ(Names(both.graph().output()), List{"y"});
+  EXPECT_EQ(Names(both.graph().input()), List{"x"});
+  EXPECT_EQ(Names(both.graph().initializer()), List{"w"});
+  EXPECT_EQ(Operators(both), List{"MatMul"});
+}
+
+// The dynamo exporter asks labels for the batch size, where it is needed for the predictions.
+TEST(ExportTrained, ALabelIsNotAskedForTheBatch) {
+  const TemporaryFolder folder;
+  testing::OnnxModel m;
+  m.Input("label", {"N", 3}).Input("x", {"N", 3}).Weight("w", {3});
+  m.Node("Shape", {"label"}, {"batch"},
+         {testing::Attr("start", int64_t{0}), testing::Attr("end", int64_t{1})});
+  m.Integers("one", {1}).Node("Concat", {"batch", "one"}, {"dims"}, {testing::Attr("axis", int64_t{0})});
+  m.Node("ConstantOfShape", {"dims"}, {"zeros"}).Node("Mul", {"x", "w"}, {"xw"});
+  m.Node("Add", {"xw", "zeros"}, {"y"}).Node("Sub", {"y", "label"}, {"d"});
+  m.Node("ReduceMean", {"d"}, {"loss"}, {testing::Attr("keepdims", int64_t{0})});
+  m.Output("loss").Output("y", {"N", 3});
+  const onnx::ModelProto exported = Exported(m.Write(folder), folder);
+  EXPECT_EQ(Names(exported.graph().input()), List{"x"});
+  EXPECT_EQ(exported.graph().node(0).op_type(), "Shape");
+  EXPECT_EQ(exported.graph().node(0).input(0), "x");
+}
+
+TEST(ExportTrained, ALossThatIsAloneStays) {
+  const TemporaryFolder folder;
+  testing::OnnxModel m = PredictsAndLoses();
+  const onnx::ModelProto alone = Exported(m.Output("loss").Write(folder), folder);
+  EXPECT_EQ(Names(alone.graph().output()), List{"loss"});
+  EXPECT_EQ(Names(alone.graph().input()), (List{"x", "label"}));
+  EXPECT_EQ(alone.graph().node_size(), 5);
+}
+
+// Stochastic depth, as exporters write it: 1 with probability .75, over .75.
+TEST(ExportTrained, MasksBecomeTheirMean) {
+  for (const bool compared : {true, false}) {
+    const TemporaryFolder folder;
+    testing::OnnxModel m;
+    m.Input("x", {"N", 3}).Weight("w", {3});
+    for (const char* name : {"p", "q"}) m.Node("Constant", {}, {name}, {testing::Attr("value_float", .75)});
+    m.Node("Mul", {"x", "w"}, {"y"}).Node("RandomUniformLike", {"y"}, {"draw"});
+    if (compared) {
+      m.Node("Less", {"draw", "p"}, {"chosen"});
+      m.Node("Cast", {"chosen"}, {"mask"}, {testing::Attr("to", int64_t{onnx::TensorProto::FLOAT})});
+    } else {
+      m.Node("Add", {"p", "draw"}, {"shifted"}).Node("Floor", {"shifted"}, {"mask"});
+    }
+    m.Node("Div", {"mask", "q"}, {"factor"}).Node("Mul", {"y", "factor"}, {"z"});
+    const onnx::ModelProto exported = Exported(m.MeanLoss("z").Write(folder), folder);
+    std::string mean;  // whose value takes the mask's place
+    for (const auto& node : exported.graph().node()) {
+      EXPECT_NE(node.op_type(), "RandomUniformLike") << "each inference would draw other numbers";
+      EXPECT_NE(node.op_type(), "Less");
+      EXPECT_NE(node.op_type(), "Floor");
+      if (node.op_type() != "ConstantOfShape") continue;
+      mean = node.output(0);
+      EXPECT_EQ(node.attribute(0).t().float_data(0), .75f);
+    }
+    const std::string reader = compared ? "Cast" : "Div";
+    for (const auto& node : exported.graph().node()) {
+      if (node.op_type() != reader) continue;
+      EXPECT_EQ(node.input(0), mean);
+    }
+  }
+}
+
 TEST(ExportTrained, LargeWeightsGoBesideTheModel) {
   const TemporaryFolder folder;
   const ImportResult model = Import(kGolden + "lenet/model.onnx");

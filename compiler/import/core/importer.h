@@ -110,6 +110,8 @@ class Importer {
   bool freeze_bn = false;
   bool keeps_outputs = false;  // nothing is trained: the graph's results are the model's
   bool torchscript = false;    // the file is by PyTorch's TorchScript exporter, which keeps no notes
+  std::map<std::string, double>
+      masks;  // the part of ones in each that a draw of the model became, by its name
   std::set<std::string> stored_statistics;  // running means that training uses and does not update
   std::set<std::string> parameters;         // initializers that are parameters whatever their names look like
   bool onnx_statistics = false;  // the model's own algorithm updates running statistics: by ONNX's definition

@@ -74,6 +74,7 @@ llvm::Error ImportRandomNormal(NodeContext& c) {
 llvm::Error SetMask(const NodeContext& c, RandomDraw& draw, double keep) {
   if (!(keep > 0 && keep <= 1)) return c.Fail("a mask that is always 0 or ill-defined");
   draw.masked = true;
+  c.importer.masks[c.node.output(0)] = keep;
   ACT_TRY(ValueId mask, c.builder().Expand(c.builder().Scalar(1), draw.type.dims, c.name()));
   if (keep == 1) return c.Set(0, mask);
   ACT_TRY(mask, Dropout(c, mask, 1 - keep));

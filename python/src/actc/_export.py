@@ -18,6 +18,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
+import onnx
 import torch
 from torch import nn
 
@@ -179,8 +180,7 @@ class _Job:
     def _write(self, attempt: Attempt, path: str, report: ExportReport) -> None:
         """The exporter's graph, completed, at `path`."""
         state = {name: buffer.detach().clone() for name, buffer in self.wrapped.model.named_buffers()}
-        with same_after(self.wrapped):
-            graph, report.warnings = run_exporter(self.wrapped, self.tensors, self.names, attempt)
+        graph, report.warnings = self._exported(attempt)
         report.inputs = [i.name for i in graph.graph.input]
         report.batch_axis = BATCH if attempt.any_batch else None
         report.changes.append("traced in training mode, nothing folded: BatchNorm and Dropout are as in the module")
@@ -204,6 +204,20 @@ class _Job:
             else:
                 (report.unreached if parameter.requires_grad else report.frozen).append(name)
         save(graph, path, report)
+
+
+    def _exported(self, attempt: Attempt) -> Tuple[onnx.ModelProto, List[str]]:
+        """With the predictions as a second output, unless the exporter manages the loss alone."""
+        for self.wrapped.predicts in [True, False] if self.wrapped.predicted else [False]:
+            try:
+                with same_after(self.wrapped):
+                    return run_exporter(self.wrapped, self.tensors, self.names, attempt)
+            except Exception:
+                if not self.wrapped.predicts:
+                    raise
+            finally:
+                self.wrapped.predicts = False
+        raise AssertionError
 
 
 def _labels(wrapped: ModelWithLoss, loss: Loss, tensors: Tuple[torch.Tensor, ...]) -> Tuple[torch.Tensor, ...]:

@@ -21,7 +21,8 @@ from torch.jit._trace import TracerWarning
 
 from ._complex import Complex, complex_as_pairs
 from ._errors import ExportError, WrongStep
-from ._graph import name_inputs
+from ._graph import name_inputs, name_outputs
+from ._losses import ModelWithLoss
 from ._stops import ends_no_gradient, no_grad_stops, of_library
 from ._symbolics import STOP, more_operators
 from ._written_out import written_out
@@ -31,6 +32,7 @@ DYNAMO_MIN_OPSET = 18
 TORCHSCRIPT_MAX_OPSET = 20
 BATCH = "N"
 INPUT = "act_input_"  # inputs of the dynamo exporter's graph, before they get their names
+OUTPUT = "act_predictions"  # the second output, before it gets its name
 
 
 @dataclass(frozen=True)
@@ -148,8 +150,12 @@ def _stops_in_dynamo(module: nn.Module) -> Iterator[None]:
         torch.Tensor.detach = _tensor_detach  # type: ignore[method-assign]
 
 
+def _output_names(module: ModelWithLoss) -> List[str]:
+    return ["loss", OUTPUT] if module.predicts else ["loss"]
+
+
 def _torchscript(
-    module: nn.Module, tensors: Tuple[torch.Tensor, ...], names: List[str], file: str, attempt: Attempt
+    module: ModelWithLoss, tensors: Tuple[torch.Tensor, ...], names: List[str], file: str, attempt: Attempt
 ) -> None:
     axes = {name: {0: BATCH} for name, tensor in zip(names, tensors) if tensor.ndim > 0}
     with more_operators(attempt.opset), no_grad_stops(module, torch.Tensor.detach):
@@ -162,13 +168,13 @@ def _torchscript(
             do_constant_folding=False,
             opset_version=attempt.opset,
             input_names=names,
-            output_names=["loss"],
+            output_names=_output_names(module),
             dynamic_axes=axes if attempt.any_batch else {},
         )
 
 
 def _dynamo(
-    module: nn.Module, tensors: Tuple[torch.Tensor, ...], names: List[str], file: str, attempt: Attempt
+    module: ModelWithLoss, tensors: Tuple[torch.Tensor, ...], names: List[str], file: str, attempt: Attempt
 ) -> None:
     shapes: Dict[str, Any] = {}
     if attempt.any_batch:
@@ -186,17 +192,17 @@ def _dynamo(
             optimize=False,
             opset_version=attempt.opset,
             input_names=[f"{INPUT}{i}" for i in range(len(names))],
-            output_names=["loss"],
+            output_names=_output_names(module),
             **shapes,
         )
 
 
 def run_exporter(
-    module: nn.Module, tensors: Tuple[torch.Tensor, ...], names: List[str], attempt: Attempt
+    module: ModelWithLoss, tensors: Tuple[torch.Tensor, ...], names: List[str], attempt: Attempt
 ) -> Tuple[onnx.ModelProto, List[str]]:
     """The graph, in training mode and unfolded, and what tracing could not follow.
 
-    module: forward(*tensors) -> loss.
+    module: forward(*tensors) -> loss, and predictions.
     Errors: whatever the exporter raises.
     """
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as caught:
@@ -207,6 +213,7 @@ def run_exporter(
         graph: onnx.ModelProto = onnx.load(file)
     if attempt.exporter == "dynamo":
         name_inputs(graph.graph, names)
+    name_outputs(graph.graph)
     _define_stop(graph)
     return graph, _lines(caught)
 

@@ -23,6 +23,7 @@ KIND_KEY = "pkg.torch.export.graph_signature.InputSpec.kind"
 # Of the running statistics of a layer in evaluation mode: actc normalizes by these, and updates nothing.
 STATISTICS_KEY = "act.statistics"
 PREFIX = "model."  # of names in ModelWithLoss
+PREDICTIONS = "predictions"
 STATISTICS = ("running_mean", "running_var")
 
 
@@ -48,6 +49,14 @@ def name_inputs(graph: onnx.GraphProto, names: Sequence[str]) -> None:
         renamed = {name: f"{other}_" for name, other in renamed.items()}
     renamed.update({value.name: name for value, name in zip(graph.input, names)})
     _rename_values(graph, renamed)
+
+
+def name_outputs(graph: onnx.GraphProto) -> None:
+    """Declares the loss as a scalar, by which actc tells it from the predictions, and gives those their name."""
+    graph.output[0].type.CopyFrom(onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, []))
+    taken = {t.name for t in graph.initializer} | {i.name for i in graph.input}
+    if PREDICTIONS not in taken.union(*(node.output for node in graph.node)):
+        _rename_values(graph, {value.name: PREDICTIONS for value in graph.output[1:]})
 
 
 def _same_numbers(tensor: onnx.TensorProto, value: torch.Tensor) -> bool:

@@ -95,7 +95,8 @@ def predictions(outputs: Any) -> Tuple[torch.Tensor, str]:
 class ModelWithLoss(nn.Module):
     """The model and its loss as one module: forward(*tensors of the inputs, *labels) -> scalar loss.
 
-    With `loss` None the loss is in what the model returns.
+    With `loss` None the loss is in what the model returns. With `predicts`, which is for models
+    that a step found to predict something, forward returns the loss and that.
     """
 
     def __init__(self, model: nn.Module, loss: Loss, inputs: Inputs) -> None:
@@ -103,6 +104,8 @@ class ModelWithLoss(nn.Module):
         self.model = model
         self.inputs = inputs
         self.reads = ""  # name of the part of the model's result that the loss reads, if it has parts
+        self.predicts = False
+        self.predicted = False  # whether what the model returned has a tensor beside the loss
         self.named = isinstance(loss, str)
         if isinstance(loss, str):
             if loss not in LOSSES:
@@ -115,9 +118,18 @@ class ModelWithLoss(nn.Module):
         args, kwargs = self.inputs.arguments(tensors)
         return self.model(*args, **kwargs)
 
-    def forward(self, *tensors: torch.Tensor) -> torch.Tensor:
+    def forward(self, *tensors: torch.Tensor) -> Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]:
         count = len(self.inputs.names)
         outputs, labels = self.outputs(tensors[:count]), tensors[count:]
+        loss = self._loss_of(outputs, labels)
+        try:
+            predicted, _ = predictions(outputs)
+            self.predicted = self.loss is not None or predicted.numel() > 1
+        except ExportError:
+            self.predicted = False
+        return (loss, predicted) if self.predicts and self.predicted else loss
+
+    def _loss_of(self, outputs: Any, labels: Sequence[torch.Tensor]) -> torch.Tensor:
         if self.loss is None:
             result, self.reads = returned_loss(outputs)
             return result.reshape(())

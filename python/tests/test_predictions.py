@@ -1,0 +1,116 @@
+"""The predictions of an exported model, and of what actrun exports of it after training: onnx's own evaluator beside
+the module in evaluation mode."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any, List
+
+import onnx
+import pytest
+import torch
+from onnx.reference import ReferenceEvaluator
+from torch import nn
+from torch.nn import functional as F
+
+from tools import BIN, needs_tools, randomize
+
+import actc
+
+
+class Net(nn.Module):
+    """With all that computes something else in evaluation: statistics, dropout and stochastic depth."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU())
+        self.second = nn.Conv2d(8, 8, 3, padding=1)
+        self.head = nn.Sequential(nn.Dropout(0.3), nn.Linear(8, 5))
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        x = self.first(image)
+        y = self.second(x)
+        if self.training:
+            y = y * x.new_empty(x.shape[0], 1, 1, 1).bernoulli_(0.7).div(0.7)
+        return self.head((x + y).mean((2, 3)))
+
+
+class WithLoss(nn.Module):
+    """Returns a dict of its loss and its predictions, as models of transformers do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = Net()
+
+    def forward(self, image: torch.Tensor, labels: torch.Tensor) -> Any:
+        logits = self.net(image)
+        return {"loss": F.cross_entropy(logits, labels), "logits": logits}
+
+
+def names(values: Any) -> List[str]:
+    return [value.name for value in values]
+
+
+def trained(model: Path) -> onnx.ModelProto:
+    """What actrun exports after a step that changes nothing but the running statistics."""
+    plan, out = model.with_suffix(".plan"), model.with_suffix(".trained.onnx")
+    subprocess.run([f"{BIN}/actc", model, "-o", plan, "--report=none"], check=True, capture_output=True)
+    run = [f"{BIN}/actrun", plan, "--batch=4", "--steps=1", "--lr=0", f"--export-onnx={out}"]
+    subprocess.run(run, check=True, capture_output=True)
+    return onnx.load(out)
+
+
+@needs_tools
+@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
+@pytest.mark.parametrize("returns_loss", [False, True])
+def test_the_trained_model_predicts_without_labels(tmp_path: Path, exporter: str, returns_loss: bool) -> None:
+    image, labels = torch.randn(4, 3, 8, 8), torch.tensor([0, 1, 2, 3])
+    model = randomize(WithLoss() if returns_loss else Net())
+    inputs = {"image": image, "labels": labels} if returns_loss else image
+    loss = None if returns_loss else "cross-entropy"
+    actc.export(model, inputs, tmp_path / "m.onnx", loss, check=True, bin_dir=BIN, exporter=exporter)
+    exported = onnx.load(tmp_path / "m.onnx")
+    assert names(exported.graph.output) == ["loss", "predictions"]
+
+    result = trained(tmp_path / "m.onnx")
+    onnx.checker.check_model(result)
+    assert names(result.graph.input) == ["image"]
+    assert names(result.graph.output) == ["predictions"]
+    state = {tensor.name: torch.tensor(onnx.numpy_helper.to_array(tensor)) for tensor in result.graph.initializer}
+    stored = {name: state[name] if name in state else old for name, old in model.state_dict().items()}
+    model.load_state_dict(stored)
+    net = model.net if isinstance(model, WithLoss) else model
+    more = torch.randn(6, 3, 8, 8)  # another batch than any before
+    with torch.no_grad():
+        expected = net.eval()(more)
+    (predicted,) = ReferenceEvaluator(result).run(None, {"image": more.numpy()})
+    torch.testing.assert_close(torch.tensor(predicted), expected)
+
+
+@needs_tools
+def test_a_loss_alone_stays(tmp_path: Path) -> None:
+    class Alone(WithLoss):
+        def forward(self, image: torch.Tensor, labels: torch.Tensor) -> Any:
+            return super().forward(image, labels)["loss"]
+
+    inputs = {"image": torch.randn(4, 3, 8, 8), "labels": torch.tensor([0, 1, 2, 3])}
+    actc.export(Alone(), inputs, tmp_path / "m.onnx", check=False)
+    assert names(onnx.load(tmp_path / "m.onnx").graph.output) == ["loss"]
+    assert names(trained(tmp_path / "m.onnx").graph.output) == ["loss"]
+
+
+def test_an_input_may_have_the_name(tmp_path: Path) -> None:
+    class Judge(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(3, 2)
+
+        def forward(self, predictions: torch.Tensor) -> torch.Tensor:
+            return self.layer(predictions)
+
+    for exporter in ("torchscript", "dynamo"):
+        actc.export(Judge(), torch.randn(4, 3), tmp_path / "m.onnx", "mse", check=False, exporter=exporter)
+        graph = onnx.load(tmp_path / "m.onnx").graph
+        assert names(graph.output) == ["loss", "act_predictions"]
+        assert names(graph.input) == ["predictions", "label"]
