@@ -11,7 +11,8 @@ std::string LossShape::CheckLabels(const int64_t* label) const {
   for (int64_t r = 0; r < rows; ++r)
     if ((label[r] < 0 || label[r] >= classes) && !Ignored(label[r]))
       return "label " + std::to_string(label[r]) + " at sample " + std::to_string(r / rows_per_sample) +
-             " is outside 0.." + std::to_string(classes - 1);
+             " of the batch is outside 0.." + std::to_string(classes - 1) +
+             (ignore_index ? " and not " + std::to_string(*ignore_index) + ", which is left out" : "");
   return "";
 }
 

@@ -17,7 +17,7 @@ struct LossShape {
   bool mean = true;
 
   bool Ignored(int64_t label) const { return ignore_index && label == *ignore_index; }
-  // "label 12 at sample 3 is outside 0..9", or empty if all labels are in range or ignored.
+  // "label 12 at sample 3 of the batch is outside 0..9", or empty if all labels are in range or ignored.
   std::string CheckLabels(const int64_t* label) const;
   // The sum of the class weights (1 without them) of the labels that are not ignored.
   double SumOfWeights(const int64_t* label, const float* class_weight) const;

@@ -23,6 +23,8 @@ class DataSet : public BatchSource {
     StartEpoch(0, 0);
   }
 
+  void Warn(std::string text) { warnings_.push_back(std::move(text)); }
+
   int64_t SamplesPerEpoch() const override { return static_cast<int64_t>(order_.size()); }
 
   void StartEpoch(uint64_t epoch, int64_t position) override {
@@ -70,6 +72,46 @@ class DataSet : public BatchSource {
   int64_t first_ = 0, next_ = 0;  // range of the batch in `order_`
 };
 
+// "i64" is int64, "f32" float32.
+std::string NumpyName(DType dtype) {
+  const std::string name(ToString(dtype));
+  if (dtype == DType::kBool) return name;
+  return std::string(name[0] == 'f' ? "float" : name[0] == 'u' ? "uint" : "int") + name.substr(1);
+}
+
+// What NumPy makes of an array with the samples `found` one with the samples `expected`; "" where that is
+// no matter of form.
+std::string HowToConvert(const HostView& found, const HostView& expected) {
+  const std::vector<int64_t>&from = found.dims, &to = expected.dims;
+  if (from.empty()) return "";
+  std::string change;
+  if (from.size() != to.size() || !std::equal(from.begin() + 1, from.end(), to.begin() + 1)) {
+    std::vector<size_t> order = {0};  // of the axes of `found`
+    for (size_t axis = 1; axis < to.size(); ++axis)
+      for (size_t i = 1; i < from.size(); ++i)
+        if (from[i] == to[axis] && std::find(order.begin(), order.end(), i) == order.end()) {
+          order.push_back(i);
+          break;
+        }
+    const auto elements = [](const std::vector<int64_t>& dims) {
+      return ElementCount({dims.begin() + 1, dims.end()});
+    };
+    if (order.size() == to.size() && from.size() == to.size()) {
+      for (const size_t axis : order)
+        change += (change.empty() ? ".transpose(" : ", ") + std::to_string(axis);
+      change += ")";
+    } else if (elements(from) == elements(to)) {
+      for (size_t axis = 0; axis < to.size(); ++axis)
+        change += axis == 0 ? ".reshape(-1" : ", " + std::to_string(to[axis]);
+      change += ")";
+    } else {
+      return "";
+    }
+  }
+  if (found.dtype != expected.dtype) change += ".astype('" + NumpyName(expected.dtype) + "')";
+  return change;
+}
+
 llvm::Error CheckFile(const InputSlot& slot, int64_t batch, const ArrayFile& file) {
   const std::string place = file.path() + ": input '" + slot.name + "'";
   const HostView& found = file.view();
@@ -89,8 +131,26 @@ llvm::Error CheckFile(const InputSlot& slot, int64_t batch, const ArrayFile& fil
   if (found.dtype == expected.dtype && same_sample) return llvm::Error::success();
   std::string dims = DimsToString(expected.dims);
   dims.replace(1, std::to_string(batch).size(), "samples");
-  return MakeError(place,
-                   "expected " + std::string(ToString(expected.dtype)) + dims + ", found " + ToString(found));
+  const std::string change = HowToConvert(found, expected);
+  return MakeError(
+      place, "expected " + std::string(ToString(expected.dtype)) + dims + ", found " + ToString(found),
+      change.empty() ? "" : "if the numbers mean the same: numpy.save(FILE, array" + change + ")");
+}
+
+// Errors: a file of no input, or an input without a file.
+llvm::Error CheckNames(const std::string& flag, const std::vector<InputSlot>& slots, const DataSpec& files) {
+  std::string names, form;
+  for (const InputSlot& slot : slots) {
+    names += (names.empty() ? "" : ", ") + slot.name;
+    form += (form.empty() ? flag + "=" : ",") + slot.name + "=FILE";
+  }
+  for (const auto& [name, _] : files.inputs)
+    if (std::none_of(slots.begin(), slots.end(), [&name](const InputSlot& s) { return s.name == name; }))
+      return MakeError(flag, "the model has no input '" + name + "'", "its inputs are: " + names);
+  for (const InputSlot& slot : slots)
+    if (!files.others && !files.inputs.count(slot.name))
+      return MakeError(flag, "has no file for input '" + slot.name + "'", "one flag names all: " + form);
+  return llvm::Error::success();
 }
 
 llvm::Expected<ShardedArray> OpenInput(const InputSlot& slot, int64_t batch, const std::string& flag,
@@ -157,23 +217,15 @@ llvm::Expected<std::unique_ptr<BatchSource>> OpenDataSet(const std::vector<Input
                                                          const std::string& flag, const std::string& spec,
                                                          const DataSetOptions& options) {
   ACT_TRY(DataSpec files, DataSpec::Parse(flag, spec));
+  if (slots.empty()) return MakeError(flag, "the model has no inputs");
+  ACT_CHECK_OK(CheckNames(flag, slots, files));
   std::vector<ShardedArray> inputs;
-  std::string names;
   for (const InputSlot& slot : slots) {
-    names += (names.empty() ? "" : ", ") + slot.name;
     const auto named = files.inputs.find(slot.name);
-    if (named == files.inputs.end() && !files.others)
-      return MakeError(flag, "has no file for input '" + slot.name + "'");
     ACT_TRY(ShardedArray input,
             OpenInput(slot, batch, flag, named == files.inputs.end() ? *files.others : named->second));
     inputs.push_back(std::move(input));
-    if (named != files.inputs.end()) files.inputs.erase(named);
   }
-  if (!files.inputs.empty()) {
-    return MakeError(flag, "the model has no input '" + files.inputs.begin()->first + "'",
-                     "its inputs are: " + names);
-  }
-  if (inputs.empty()) return MakeError(flag, "the model has no inputs");
   ACT_CHECK_OK(CheckShards(flag, slots, inputs));
   const int64_t samples = inputs[0].samples();
   const std::string& path = inputs[0].files()[0].path();
@@ -182,7 +234,12 @@ llvm::Expected<std::unique_ptr<BatchSource>> OpenDataSet(const std::vector<Input
     return MakeError(flag, "has " + std::to_string(samples) +
                                " samples, less than the model's fixed batch of " + std::to_string(batch));
   }
-  return std::make_unique<DataSet>(std::move(inputs), options);
+  auto result = std::make_unique<DataSet>(std::move(inputs), options);
+  if (samples < batch && options.shuffle)
+    result->Warn(flag + ": has " + std::to_string(samples) + " samples, fewer than the batch of " +
+                 std::to_string(batch) +
+                 ": each step takes all of them, and memory is planned for the batch");
+  return result;
 }
 
 }  // namespace act

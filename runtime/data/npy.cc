@@ -101,6 +101,7 @@ class HeaderParser {
       view.dtype = type.dtype;
       return "";
     }
+    if (descr == "|O") return "it holds Python objects: save an array of numbers";
     return "its type " + std::string(descr) + " is not supported";
   }
 
@@ -109,6 +110,7 @@ class HeaderParser {
 
 std::string ReadView(std::span<const std::byte> bytes, HostView& view) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.substr(0, 4) == "PK\x03\x04") return "an archive of arrays: save each as .npy, with numpy.save";
   if (text.substr(0, kMagic.size()) != kMagic || text.size() < 12) return "not a NumPy .npy file";
   const int version = std::to_integer<int>(bytes[6]);
   if (version < 1 || version > 3) return "its .npy version " + std::to_string(version) + " is not supported";

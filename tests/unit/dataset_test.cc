@@ -143,7 +143,11 @@ TEST_F(DataSetTest, ErrorsNameInputExpectedAndFound) {
     EXPECT_NE(text.find(what), std::string::npos) << "got: " << text;
   };
   says(Spec(), label + " has 9 samples, " + image + " has 10");
-  says("image=" + image, "has no file for input 'label'");
+  says("image=" + image,
+       "has no file for input 'label'\nhint: one flag names all: --data=image=FILE,label=FILE");
+  // A misspelt input is told as that, and not as one that is missing.
+  says("images=" + image + ",label=" + label,
+       "the model has no input 'images'\nhint: its inputs are: image, label");
   says(Spec() + ",mask=" + image, "the model has no input 'mask'\nhint: its inputs are: image, label");
   says("image=" + image + ",image=" + image, "'image' is given twice");
   says("image", "'image' is not NAME=FILE.npy");
@@ -153,6 +157,54 @@ TEST_F(DataSetTest, ErrorsNameInputExpectedAndFound) {
   EXPECT_NE(
       ErrorOf(Spec(), {.partial_batch = false}).find("has 2 samples, less than the model's fixed batch of 3"),
       std::string::npos);
+}
+
+TEST_F(DataSetTest, ErrorsSayHowToConvertAnArray) {
+  const std::vector<InputSlot> slots = {
+      {.name = "image", .type = {DType::kFloat32, {Dim::Batch(), Dim(3), Dim(4), Dim(5)}}},
+      {.name = "label", .type = {DType::kInt64, {Dim::Batch()}}}};
+  const std::vector<double> numbers(120);
+  const std::string image = folder_ / "image.npy", label = folder_ / "label.npy";
+  const auto error_of = [&](const HostView& images, const HostView& labels) {
+    EXPECT_EQ(llvm::toString(WriteNpy(image, images)) + llvm::toString(WriteNpy(label, labels)), "");
+    auto source = OpenDataSet(slots, 2, "--data", "image=" + image + ",label=" + label, {});
+    return source ? "" : llvm::toString(source.takeError());
+  };
+  const auto view = [&](DType dtype, std::vector<int64_t> dims) {
+    const int64_t bytes = ElementCount(dims) * ByteSize(dtype);
+    return HostView{.dtype = dtype,
+                    .dims = std::move(dims),
+                    .data = reinterpret_cast<const std::byte*>(numbers.data()),
+                    .bytes = bytes};
+  };
+  const std::string found = "\nhint: if the numbers mean the same: numpy.save(FILE, array";
+  const HostView good_image = view(DType::kFloat32, {2, 3, 4, 5}), good_label = view(DType::kInt64, {2});
+  EXPECT_EQ(error_of(good_image, good_label), "");
+  EXPECT_EQ(error_of(good_image, view(DType::kInt32, {2})),
+            label + ": input 'label': expected i64[samples], found i32[2]" + found + ".astype('int64'))");
+  EXPECT_EQ(error_of(good_image, view(DType::kUint8, {2, 1})),
+            label + ": input 'label': expected i64[samples], found u8[2,1]" + found +
+                ".reshape(-1).astype('int64'))");
+  EXPECT_EQ(error_of(view(DType::kFloat64, {2, 4, 5, 3}), good_label),
+            image + ": input 'image': expected f32[samples,3,4,5], found f64[2,4,5,3]" + found +
+                ".transpose(0, 3, 1, 2).astype('float32'))");
+  EXPECT_EQ(error_of(view(DType::kFloat32, {2, 60}), good_label),
+            image + ": input 'image': expected f32[samples,3,4,5], found f32[2,60]" + found +
+                ".reshape(-1, 3, 4, 5))");
+  EXPECT_EQ(error_of(view(DType::kFloat32, {2, 3, 4, 4}), good_label),
+            image + ": input 'image': expected f32[samples,3,4,5], found f32[2,3,4,4]");
+}
+
+TEST_F(DataSetTest, ABatchLargerThanTheDataSetIsTold) {
+  Write(2, 2);
+  for (const bool shuffle : {true, false}) {  // an evaluation may well be of fewer samples
+    auto source = Open({.shuffle = shuffle}, 3);
+    const std::vector<std::string> warnings = source->TakeWarnings();
+    ASSERT_EQ(warnings.size(), shuffle ? 1u : 0u);
+    if (!shuffle) continue;
+    EXPECT_NE(warnings[0].find("has 2 samples, fewer than the batch of 3"), std::string::npos);
+  }
+  EXPECT_TRUE(Open({.shuffle = true}, 2)->TakeWarnings().empty());
 }
 
 TEST_F(DataSetTest, NotFiniteNumbersAreToldOnce) {

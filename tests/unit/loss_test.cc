@@ -38,8 +38,8 @@ TEST(SoftmaxCrossEntropy, ALabelOutOfRangeNamesItsSample) {
   const OpCase c = LossCase({5, 10}, {0, 1, 2, 12, 4}, false, "mean");
   const OpCase negative = LossCase({2, 3, 10}, {0, 1, 2, 3, -1, 5}, false, "mean");
   for (const KernelEntry& entry : CpuRegistry().For("SoftmaxCrossEntropy")) {
-    EXPECT_EQ(RunKernel(entry, c, 1, 0).error, "label 12 at sample 3 is outside 0..9");
-    EXPECT_EQ(RunKernel(entry, negative, 1, 0).error, "label -1 at sample 1 is outside 0..9");
+    EXPECT_EQ(RunKernel(entry, c, 1, 0).error, "label 12 at sample 3 of the batch is outside 0..9");
+    EXPECT_EQ(RunKernel(entry, negative, 1, 0).error, "label -1 at sample 1 of the batch is outside 0..9");
   }
 }
 
@@ -60,7 +60,8 @@ TEST(LossDenominator, AddsTheWeightsOfTheLabelsThatCount) {
   EXPECT_EQ(RunReference(c).tensors[0].as<float>()[0], 9);
   c.attrs.Set("ignore_index", int64_t{0});
   for (const KernelEntry& entry : CpuRegistry().For("LossDenominator"))
-    EXPECT_EQ(RunKernel(entry, c, 1, 0).error, "label -7 at sample 1 is outside 0..2");
+    EXPECT_EQ(RunKernel(entry, c, 1, 0).error,
+              "label -7 at sample 1 of the batch is outside 0..2 and not 0, which is left out");
 }
 
 TEST(SoftmaxCrossEntropy, AllIgnoredIsNanAsInPyTorch) {

@@ -74,6 +74,9 @@ TEST_F(NpyTest, DamagedFilesAreNamedForWhatIsWrong) {
   says(Make("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n", 24, 9), "version 9");
   testing::Overwrite(Path("text.npy"), "this is not an array at all");
   says(Path("text.npy"), "not a NumPy .npy file");
+  testing::Overwrite(Path("archive.npz"), "PK\x03\x04 and so on");
+  says(Path("archive.npz"), "an archive of arrays: save each as .npy");
+  says(Make("{'descr': '|O', 'fortran_order': False, 'shape': (2,), }\n", 8), "holds Python objects");
   testing::Overwrite(Path("empty.npy"), "");
   says(Path("empty.npy"), "not a NumPy .npy file");
 }
