@@ -107,7 +107,7 @@ class Comparer {
     llvm::Expected<Plan> compiled = Compile(*model_, options_, nullptr, &compared.variance);
     if (!compiled) return WithPlace(compiled.takeError(), path_ + ": " + entry.name);
     const Plan& plan = *compiled;
-    ACT_TRY(compared.report, MakeMemoryReport(plan, plan.default_batch, options_.target));
+    ACT_TRY(compared.report, MakeMemoryReport(plan, plan.default_batch, options_.target, request_.card));
     ACT_CHECK_OK(ValidateLayout(plan, compared.report.layout));
     for (const Node& node : plan.train.graph.nodes)
       compared.flops += static_cast<double>(CostOf(node, plan.train.graph).flops.At(plan.default_batch));

@@ -12,6 +12,7 @@
 #include "passes/pipeline/pipeline.h"
 #include "passes/pipeline/ranked_step.h"
 #include "passes/pipeline/step_time.h"
+#include "runtime/memory/cards.h"
 
 namespace act {
 
@@ -32,6 +33,7 @@ struct CompareRequest {
   std::string rates_of{};                // "this machine"
   bool measure_rates = false;            // the caller sets `rates` to this machine's
   bool has_batch = false;                // --batch was given
+  const Card* card = nullptr;            // of --target=cuda:CARD
 };
 
 // The texts of the flags; empty: not given.
@@ -39,7 +41,7 @@ struct CompareTexts {
   std::string levels, fit, share, micro_batches, rates;
 };
 
-// Its errors are wrong usage. The request's choices and has_batch are left to the caller.
+// Its errors are wrong usage. The request's choices, has_batch and card are left to the caller.
 llvm::Expected<CompareRequest> ParseCompare(const CompareTexts& texts, const ImportOptions& import,
                                             const CompileOptions& compile);
 

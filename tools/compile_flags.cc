@@ -219,6 +219,7 @@ llvm::Expected<CompileRequest> MakeCompileRequest(const CompileFlags& f) {
     ACT_TRY(r.compare,
             ParseCompare({f.compare, f.fit, f.gpu_share, f.micro_batches, f.rates}, r.import, r.compile));
     r.compare->choices = r.choices;
+    r.compare->card = r.target.card;
     r.compare->has_batch = f.batch.getNumOccurrences() > 0;
   }
   ACT_CHECK_OK(CheckChoices(r));

@@ -44,6 +44,8 @@ std::string ComparisonHtml(const Comparison& comparison);
 std::string Relative(double value, double reference);
 // "0", ".062", "not known".
 std::string VarianceText(const ComparedPlan& plan);
+// "h100 leaves 78.0 GiB to an arena: too large for it: L0"; "" where no card was named.
+std::string CardText(const Comparison& comparison);
 // "2 x 32": micro-batches and the samples of each.
 std::string MicroBatchesText(const Comparison& comparison, int64_t count);
 // "Plans of model.onnx, batch 8".

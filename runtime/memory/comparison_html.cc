@@ -168,6 +168,8 @@ class Page {
     if (!comparison_.rates.empty()) out_ << " Time is that at " << HtmlEscaped(comparison_.rates) << ".";
     if (comparison_.share_bytes > 0)
       out_ << " All peaks hold the GPU's share of " << FormatSize(comparison_.share_bytes) << ".";
+    if (const std::string card = CardText(comparison_); !card.empty())
+      out_ << " " << HtmlEscaped(card) << ".";
     out_ << "</p>\n";
   }
 
@@ -193,11 +195,16 @@ class Page {
 
   void Batches() {
     out_ << "<h2>Largest batch</h2><div class=\"wide\"><table><tr><th>plan</th>";
-    for (const BatchThatFits& fit : first_.report.max_batch) out_ << "<th>" << fit.card << "</th>";
+    const auto fits = [](const MemoryReport& report) {
+      std::vector<BatchThatFits> all = report.max_batch;
+      if (report.card) all.push_back(*report.card);
+      return all;
+    };
+    for (const BatchThatFits& fit : fits(first_.report)) out_ << "<th>" << HtmlEscaped(fit.card) << "</th>";
     out_ << "</tr>\n";
     for (size_t p = 0; p < comparison_.plans.size(); ++p) {
       NameCell(p);
-      for (const BatchThatFits& fit : comparison_.plans[p].report.max_batch)
+      for (const BatchThatFits& fit : fits(comparison_.plans[p].report))
         out_ << "<td class=\"n\">" << fit.batch << "</td>";
       out_ << "</tr>\n";
     }

@@ -37,6 +37,17 @@ std::string VarianceText(const ComparedPlan& plan) {
   return text;
 }
 
+std::string CardText(const Comparison& comparison) {
+  const MemoryReport& first = comparison.plans.front().report;
+  if (!first.card) return "";
+  std::string too_large;
+  for (const ComparedPlan& plan : comparison.plans)
+    if (plan.report.layout.arena_bytes > first.card_bytes)
+      too_large += (too_large.empty() ? "" : ", ") + plan.name;
+  return first.card->card + " leaves " + FormatSize(first.card_bytes) +
+         " to an arena: " + (too_large.empty() ? "all fit" : "too large for it: " + too_large);
+}
+
 std::string MicroBatchesText(const Comparison& comparison, int64_t count) {
   return std::to_string(count) + " x " + std::to_string(comparison.plans.front().report.batch / count);
 }
@@ -105,6 +116,7 @@ std::string ComparisonText(const Comparison& comparison) {
     if (!plan.step.empty()) out << "  " << plan.name << " is " << plan.step << "\n";
   if (comparison.share_bytes > 0)
     out << "  peaks hold the GPU's share, " << FormatSize(comparison.share_bytes) << "\n";
+  if (const std::string card = CardText(comparison); !card.empty()) out << "  " << card << "\n";
   out << "  variance: what codes add to the gradient, as a part of its square; it and time are estimates\n";
   if (!comparison.rates.empty()) out << "  time: at " << comparison.rates << "\n";
   if (!comparison.micro_batches.empty()) {

@@ -71,7 +71,7 @@ class Page {
     out_ << "<h2>Largest batch</h2><table><tr>";
     std::vector<BatchThatFits> fits = report_.max_batch;
     if (report_.card) fits.push_back(*report_.card);
-    for (const BatchThatFits& fit : fits) out_ << "<th>" << fit.card << "</th>";
+    for (const BatchThatFits& fit : fits) out_ << "<th>" << HtmlEscaped(fit.card) << "</th>";
     out_ << "</tr><tr>";
     for (const BatchThatFits& fit : fits) NumberCell(std::to_string(fit.batch));
     out_ << "</tr></table>\n";

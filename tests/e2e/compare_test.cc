@@ -149,6 +149,23 @@ TEST_F(Compare, MicroBatchesHaveThePeaksOfTheirOwnReports) {
   }
 }
 
+// As the single reports do: at this batch L0 takes more than the 78 GiB that an H100 leaves, and L3 less.
+TEST_F(Compare, ACardTellsWhichPlansFit) {
+  const std::string page = scratch_ / "page.html";
+  const auto card = [&](const std::string& levels, const std::string& batch) {
+    return ExpectDone(Command({levels, "--target=cuda:h100", "--batch=" + batch, "--report-html=" + page}));
+  };
+  const std::string large = card("--compare=L3", "1400000");
+  EXPECT_NE(large.find("h100 leaves 78.0 GiB to an arena: too large for it: L0\n"), std::string::npos)
+      << large;
+  EXPECT_NE(ReadFile(page).find("too large for it: L0."), std::string::npos);
+  EXPECT_NE(ReadFile(page).find("<th>h100</th>"), std::string::npos);
+  EXPECT_NE(card("-O=L0", "1400000").find("for the arena, which does not fit"), std::string::npos);
+  EXPECT_NE(card("-O=L3", "1400000").find("for the arena, which fits"), std::string::npos);
+  const std::string small = card("--compare=L3", "64");
+  EXPECT_NE(small.find("to an arena: all fit\n"), std::string::npos) << small;
+}
+
 TEST_F(Compare, AGpusShareIsInEveryPeakAndInWhatFits) {
   constexpr int64_t kShare = 3 << 20, kLimit = 11 << 20;
   const auto with = [&](const std::vector<std::string>& flags) {

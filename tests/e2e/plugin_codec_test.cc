@@ -50,6 +50,9 @@ TEST_F(PluginCodec, TheExampleIsBuiltOutOfTreeAndTrains) {
   const std::string library = BuildExample();
   const std::string explained = ExpectDone(Compile(library, {"--explain"}));
   EXPECT_NE(explained.find("plugin block-float4,g64"), std::string::npos) << explained;
+  // The installed tools find what they are linked to.
+  for (const char* tool : {"actc", "actrun", "actplan"})
+    ExpectDone({scratch_ / "installed" + "/bin/" + tool, "--version"});
   const std::string inputs = GoldenFolder() + "/resnet_basic/inputs.safetensors";
   const std::string report = ExpectDone(Run({"--plugin=" + library, "--inputs=" + inputs, "--check-memory",
                                              "--dump-step=" + (scratch_ / "step.safetensors")}));

@@ -54,6 +54,11 @@ def name_inputs(graph: onnx.GraphProto, names: Sequence[str]) -> None:
 def name_outputs(graph: onnx.GraphProto) -> None:
     """Declares the loss as a scalar, by which actc tells it from the predictions, and gives those their name."""
     graph.output[0].type.CopyFrom(onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, []))
+    known = {dim.dim_param for value in graph.input for dim in value.type.tensor_type.shape.dim}
+    for value in graph.output[1:]:
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param not in known:  # TorchScript's exporter makes a name up where it does not know the extent
+                dim.ClearField("dim_param")
     taken = {t.name for t in graph.initializer} | {i.name for i in graph.input}
     if PREDICTIONS not in taken.union(*(node.output for node in graph.node)):
         _rename_values(graph, {value.name: PREDICTIONS for value in graph.output[1:]})
