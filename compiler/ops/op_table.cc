@@ -42,6 +42,7 @@ const std::vector<OpDef>& AllOps() {
     AddReductionOps(all);
     AddSpatialOps(all);
     AddMatMulOps(all);
+    AddDeterminantOps(all);
     AddAttentionOps(all);
     AddSoftmaxOps(all);
     AddRecurrentOps(all);

@@ -132,6 +132,7 @@ void AddIntegerOps(std::vector<OpDef>& ops);
 void AddReductionOps(std::vector<OpDef>& ops);
 void AddSpatialOps(std::vector<OpDef>& ops);
 void AddMatMulOps(std::vector<OpDef>& ops);
+void AddDeterminantOps(std::vector<OpDef>& ops);
 void AddAttentionOps(std::vector<OpDef>& ops);
 void AddSoftmaxOps(std::vector<OpDef>& ops);
 void AddRecurrentOps(std::vector<OpDef>& ops);

@@ -24,6 +24,7 @@ void RegisterReferenceKernels(KernelRegistry& registry) {
   RegisterReferenceResize(list);
   RegisterReferenceGridSample(list);
   RegisterReferenceRoiAlign(list);
+  RegisterReferenceDeterminant(list);
   RegisterReferenceLoss(list);
   RegisterReferenceBatchNorm(list);
   RegisterReferenceStepScalar(list);

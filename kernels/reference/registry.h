@@ -25,6 +25,7 @@ void RegisterReferenceRandom(KernelRegistry& registry);
 void RegisterReferenceResize(KernelRegistry& registry);
 void RegisterReferenceGridSample(KernelRegistry& registry);
 void RegisterReferenceRoiAlign(KernelRegistry& registry);
+void RegisterReferenceDeterminant(KernelRegistry& registry);
 void RegisterReferenceLoss(KernelRegistry& registry);
 void RegisterReferenceBatchNorm(KernelRegistry& registry);
 void RegisterReferenceStepScalar(KernelRegistry& registry);

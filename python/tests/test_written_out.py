@@ -180,6 +180,59 @@ FUNCTIONS: Dict[str, Callable[[torch.Tensor], Any]] = {
 }
 
 
+def _positive(a: torch.Tensor) -> torch.Tensor:
+    return a @ a.transpose(-1, -2) + torch.eye(5)
+
+
+# Of x [3, 2, 5, 5], in float64: what is solved by elimination is as far from float32's as its condition says.
+MATRICES: Dict[str, Callable[[torch.Tensor], Any]] = {
+    "cholesky": lambda x: [torch.linalg.cholesky(_positive(x)), torch.linalg.cholesky(_positive(x), upper=True)],
+    # Not by way of a product: the gradient of a matrix that is symmetric only as it is.
+    "cholesky of a symmetric x": lambda x: torch.linalg.cholesky(torch.eye(5).double() * 9 + x),
+    "cholesky_inverse": lambda x: torch.cholesky_inverse(x.tril()) + x.triu().cholesky_inverse(upper=True),
+    "cholesky_solve": lambda x: torch.cholesky_solve(x[..., :2], x.tril()) + x[..., 1:3].cholesky_solve(x.triu(), True),
+    "inverse": lambda x: torch.inverse(x) + 2 * x.inverse() + 3 * torch.linalg.inv(x[:, :1]),
+    "MultivariateNormal": lambda x: torch.distributions.MultivariateNormal(
+        x[..., 0], scale_tril=x.tril(-1) + torch.diag_embed(x[..., 1].exp()), validate_args=False
+    ).log_prob(x[..., 2]),
+    "MultivariateNormal of a covariance": lambda x: torch.distributions.MultivariateNormal(
+        x[..., 0], _positive(x), validate_args=False
+    ).log_prob(x[..., 2]),
+    "slogdet": lambda x: [*torch.linalg.slogdet(x), x.slogdet().logabsdet * 2],
+    "solve": lambda x: torch.linalg.solve(x, x[..., :2]) + torch.linalg.solve(x, x[:, 1:, :, 2:4]),
+    "solve, vectors": lambda x: [torch.linalg.solve(x, x[..., 1]), torch.linalg.solve(x[0, 0], x[1, 1, 0])],
+    "solve, on the right": lambda x: torch.linalg.solve(x, x[..., :2, :], left=False),
+    "solve_triangular": lambda x: [
+        torch.linalg.solve_triangular(x, x[..., :2], upper=True)
+        + torch.linalg.solve_triangular(x[:, :1], x[..., 1:3], upper=False),
+        torch.linalg.solve_triangular(x, x[..., :3, :], upper=True, left=False),
+        torch.linalg.solve_triangular(x, x[..., :3, :], upper=False, left=False, unitriangular=True),
+    ],
+}
+
+
+@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
+@pytest.mark.parametrize("name", MATRICES)
+def test_functions_of_matrices_are_pytorchs(name: str, exporter: str) -> None:
+    x = torch.randn(3, 2, 5, 5, dtype=torch.float64)
+    if "triangular" in name or name.startswith("cholesky_"):
+        x = x + 3 * torch.eye(5).double()
+    else:
+        x[0, 0, 0, 0] = 0  # the first row is no pivot
+    x = x + x.transpose(-1, -2) if "symmetric" in name else x
+    expected = _step(MATRICES[name], x)
+    with written_out(exporter):
+        torch.testing.assert_close(_step(MATRICES[name], x), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_large_matrices_are_left_to_pytorch() -> None:
+    x = torch.randn(70, 70, dtype=torch.float64)
+    for function in (torch.inverse, lambda x: torch.linalg.cholesky(x @ x.T), lambda x: torch.linalg.solve(x, x[0])):
+        with written_out("torchscript"):
+            found = function(x)
+        assert torch.equal(found, function(x))
+
+
 @pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_are_pytorchs(name: str, exporter: str) -> None:

@@ -88,6 +88,8 @@ const RuntimeOp kOps[] = {
     {.name = "GridSampleGradGrid", .operands = {3, 3}, .why_not_tileable = UnlessOfSamples},
     {.name = "RoiAlign", .operands = {3, 3}},
     {.name = "RoiAlignGrad", .operands = {3, 3}},
+    {.name = "Det", .why_not_tileable = UnlessOfSamples},
+    {.name = "DetGrad", .operands = {2, 2}, .why_not_tileable = UnlessOfSamples},
 
     {.name = "ReduceSum",
      .why_not_tileable = WhyNotTileableReduction,

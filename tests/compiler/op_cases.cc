@@ -2,6 +2,7 @@
 
 #include "tests/compiler/exported_attention.h"
 #include "tests/compiler/op_cases_conv.h"
+#include "tests/compiler/op_cases_determinant.h"
 #include "tests/compiler/op_cases_elementwise.h"
 #include "tests/compiler/op_cases_gather.h"
 #include "tests/compiler/op_cases_grid.h"
@@ -32,6 +33,7 @@ const std::vector<OpCase>& AllCases() {
                                IntegerCases(),
                                ImportedCases(),
                                MatMulCases(),
+                               DeterminantCases(),
                                SoftmaxCases(),
                                AttentionCases(),
                                ExportedAttentionCases(),

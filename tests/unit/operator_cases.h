@@ -133,6 +133,8 @@ inline OpCase SmallCase(const std::string& op) {
     c.inputs.push_back(Labels({2}, {0, 0}));
     return with(c, "bins", Ints{2, 2});
   }
+  if (op == "Det") return SmallCaseOf(op, {{4, 3, 3}}, {{4}});
+  if (op == "DetGrad") return SmallCaseOf(op, {{4}, {4, 3, 3}}, {{4, 3, 3}});
   if (op.starts_with("Reduce")) return ReduceCase(op, {4, 9}, {1}, false);
   if (op == "BatchNormStats") return BatchNormCase(Random({4, 3, 3, 5}, 1));
   if (op == "BatchNormMoments") return BatchNormMomentsCase(Random({4, 3, 3, 5}, 1));

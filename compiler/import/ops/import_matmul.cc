@@ -1,4 +1,4 @@
-// Matrix products.
+// Matrix products and determinants.
 #include "compiler/import/ops/integers.h"
 
 namespace act::onnx_import {
@@ -46,12 +46,18 @@ llvm::Error ImportMatMul(
   return c.Return(c.Reshape(y, dims));
 }
 
+llvm::Error ImportDet(NodeContext& c) {
+  ACT_TRY(const ValueId x, c.Value(0));
+  return c.Return(c.Emit("Det", {x}));
+}
+
 }  // namespace
 
 const std::vector<ImportEntry>& MatMulImports() {
   static const std::vector<ImportEntry> entries = {
       {"Gemm", 2, 3, ImportGemm},
       {"MatMul", 2, 2, ImportMatMul},
+      {"Det", 1, 1, ImportDet},
   };
   return entries;
 }

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from . import _function_forms as forms
 from . import _layer_forms
+from . import _matrix_forms as matrix
 from . import _quantized_forms as quantized
 from . import _special_forms as special
 from . import _spread_forms as spread
@@ -24,12 +25,17 @@ _ALSO: Dict[str, List[Tuple[Any, str]]] = {
     "threshold": [(F, "threshold")],
     "bilinear": [(F, "bilinear")],
     "channel_shuffle": [(F, "channel_shuffle")],
+    "inverse": [(torch.linalg, "inv")],
     "matrix_power": [(torch.linalg, "matrix_power")],
+    **{name: [(torch.linalg, name)] for name in "cholesky slogdet solve solve_triangular".split()},
     "trunc": [(torch, "fix"), (torch.Tensor, "fix")],
     **{name: [(torch.special, name)] for name in "erfinv erfc exp2 ndtr entr sinc xlogy".split()},
 }
 NEITHER_HAS: Dict[str, Callable[..., Any]] = {
     "cdist": forms.cdist,  # TorchScript's exporter has it, with an infinite slope where points are equal
+    "cholesky": matrix.cholesky,
+    "cholesky_inverse": matrix.cholesky_inverse,
+    "cholesky_solve": matrix.cholesky_solve,
     "copysign": forms.copysign,
     "cov": forms.cov,
     "cummax": forms.last_of(torch.ge),
@@ -41,9 +47,13 @@ NEITHER_HAS: Dict[str, Callable[..., Any]] = {
     "fake_quantize_per_tensor_affine": quantized.fake_quantize,
     "fill_diagonal_": forms.fill_diagonal_,
     "hypot": forms.hypot,
+    "inverse": matrix.inverse,
     "kthvalue": forms.kthvalue,
     "lgamma": special.lgamma,
     "median": forms.median,
+    "slogdet": matrix.slogdet,
+    "solve": matrix.solve,
+    "solve_triangular": matrix.solve_triangular,
     "std": spread.std,
     "var": spread.var,
 }
@@ -108,7 +118,7 @@ def _whole(original: Callable[..., Any], form: Callable[..., Any]) -> Callable[.
     return function
 
 
-def replacements(exporter: str) -> List[Tuple[Any, str, Callable[..., Any]]]:
+def replacements(exporter: str) -> List[Tuple[Any, str, Any]]:
     """For each function that the exporter lacks: a module or class of PyTorch that has it, its name there, and what
     it can export instead."""
     lacks = {**NEITHER_HAS, **(DYNAMO_LACKS if exporter == "dynamo" else TORCHSCRIPT_LACKS)}
@@ -119,4 +129,5 @@ def replacements(exporter: str) -> List[Tuple[Any, str, Callable[..., Any]]]:
                 found.append((owner, attribute, _whole(getattr(owner, attribute), form)))
     if exporter == "torchscript":
         found += [(torch.fft, name, function) for name, function in FOURIER.items()]
+        found.append((torch.Tensor, "mT", property(lambda x: x.transpose(-2, -1))))
     return found
