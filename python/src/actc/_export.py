@@ -205,7 +205,6 @@ class _Job:
                 (report.unreached if parameter.requires_grad else report.frozen).append(name)
         save(graph, path, report)
 
-
     def _exported(self, attempt: Attempt) -> Tuple[onnx.ModelProto, List[str]]:
         """With the predictions as a second output, unless the exporter manages the loss alone."""
         for self.wrapped.predicts in [True, False] if self.wrapped.predicted else [False]:

@@ -25,7 +25,8 @@ def _eye(a: Tensor) -> Tensor:
 def slogdet(a: Tensor) -> Any:
     """By the determinant, so the logarithm ends where that leaves the range of its type."""
     determinant = torch.linalg.det(a)
-    return torch.return_types.linalg_slogdet((determinant.sign(), determinant.abs().log()))  # type: ignore[attr-defined]
+    made: Any = torch.return_types.linalg_slogdet  # type: ignore[attr-defined]
+    return made((determinant.sign(), determinant.abs().log()))
 
 
 def cholesky(a: Tensor, *, upper: bool = False) -> Any:
@@ -53,9 +54,7 @@ def solve_triangular(a: Tensor, b: Tensor, *, upper: bool, left: bool = True, un
     if n > MOST_ROWS:
         return NotImplemented
     if not left:
-        x = solve_triangular(
-            a.transpose(-1, -2), b.transpose(-1, -2), upper=not upper, unitriangular=unitriangular
-        )
+        x = solve_triangular(a.transpose(-1, -2), b.transpose(-1, -2), upper=not upper, unitriangular=unitriangular)
         return x.transpose(-1, -2)
     x: Optional[Tensor] = None
     for i in reversed(range(n)) if upper else range(n):
@@ -106,9 +105,7 @@ def cholesky_solve(b: Tensor, factor: Tensor, upper: bool = False) -> Any:
     if _rows(factor) > MOST_ROWS:
         return NotImplemented
     lower = factor.transpose(-1, -2) if upper else factor
-    return solve_triangular(
-        lower.transpose(-1, -2), solve_triangular(lower, b, upper=False), upper=True
-    )
+    return solve_triangular(lower.transpose(-1, -2), solve_triangular(lower, b, upper=False), upper=True)
 
 
 def cholesky_inverse(factor: Tensor, upper: bool = False) -> Any:
