@@ -122,7 +122,7 @@ def replacements(exporter: str) -> List[Tuple[Any, str, Any]]:
     """For each function that the exporter lacks: a module or class of PyTorch that has it, its name there, and what
     it can export instead."""
     lacks = {**NEITHER_HAS, **(DYNAMO_LACKS if exporter == "dynamo" else TORCHSCRIPT_LACKS)}
-    found = []
+    found: List[Tuple[Any, str, Any]] = []
     for name, form in lacks.items():
         for owner, attribute in [(torch, name), (torch.Tensor, name), *_ALSO.get(name, [])]:
             if hasattr(owner, attribute):

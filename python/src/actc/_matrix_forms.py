@@ -54,8 +54,9 @@ def solve_triangular(a: Tensor, b: Tensor, *, upper: bool, left: bool = True, un
     if n > MOST_ROWS:
         return NotImplemented
     if not left:
-        x = solve_triangular(a.transpose(-1, -2), b.transpose(-1, -2), upper=not upper, unitriangular=unitriangular)
-        return x.transpose(-1, -2)
+        a, b, upper = a.transpose(-1, -2), b.transpose(-1, -2), not upper
+        turned = solve_triangular(a, b, upper=upper, unitriangular=unitriangular)
+        return turned.transpose(-1, -2)
     x: Optional[Tensor] = None
     for i in reversed(range(n)) if upper else range(n):
         row = b[..., i : i + 1, :]
