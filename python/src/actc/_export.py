@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from dataclasses import dataclass
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
@@ -170,7 +171,7 @@ class _Job:
                 report.warnings.append("the batch is fixed, since no exporter manages any batch")
             return report
         hints = [e.hint for _, e in failed if isinstance(e, ExportError) and e.hint]
-        hint = hints[0] if hints else "an operator without an ONNX form, or Python code that tracing cannot follow"
+        hint = hints[0] if hints else _way_out(said)
         wrong = {attempt.exporter for attempt, e in failed if isinstance(e, WrongStep)}
         if "dynamo" in wrong and not DYNAMO_KEEPS_DETACH:
             hint = "before PyTorch 2.8 the dynamo exporter drops detach() and no_grad()"
@@ -217,6 +218,14 @@ class _Job:
             finally:
                 self.wrapped.predicts = False
         raise AssertionError
+
+
+def _way_out(said: Sequence[str]) -> str:
+    of_matrices = re.search(r"aten(?:::|\.)_?(linalg_\w+)", "\n".join(said))
+    if of_matrices:
+        name = of_matrices.group(1).replace("_", ".", 1)
+        return f"no exporter has {name}: compute it before the model, as an input (python/README.md, Matrices)"
+    return "an operator without an ONNX form, or Python code that tracing cannot follow"
 
 
 def _labels(wrapped: ModelWithLoss, loss: Loss, tensors: Tuple[torch.Tensor, ...]) -> Tuple[torch.Tensor, ...]:
