@@ -74,6 +74,48 @@ TEST(ImportGather, TuplesOfOneIndexNeedNoArithmetic) {
   }
 }
 
+// Rotary positions are computed in float64. What data looks up in them is of float32, as all that is not
+// known.
+TEST(ImportGather, OfKnownNumbersOfFloat64IsOfFloat32) {
+  onnx::AttributeProto value;
+  value.set_name("value");
+  value.set_type(onnx::AttributeProto::TENSOR);
+  value.mutable_t()->set_data_type(onnx::TensorProto::DOUBLE);
+  for (const int64_t extent : {3, 2}) value.mutable_t()->add_dims(extent);
+  for (const double number : {1., 2., 3., 5., 7., 11.}) value.mutable_t()->add_double_data(number);
+  onnx::AttributeProto values = value;
+  values.mutable_t()->clear_dims();
+  values.mutable_t()->add_dims(2);
+  values.mutable_t()->mutable_double_data()->Truncate(2);
+  const auto ops = [&](const std::string& op, const std::vector<std::string>& inputs) {
+    OnnxModel m;
+    m.Input("i", {4, 2}, onnx::TensorProto::INT64)
+        .Input("row", {4, 1}, onnx::TensorProto::INT64)
+        .Weight("w", {4, 2})
+        .Integers("depth", {3}, true)
+        .Integers("k", {1})
+        .Integers("numbers", {0, 1})
+        .Integers("column", {-1, 1})
+        .Weight("w2", {2, 2})
+        .Node("Constant", {}, {"x"}, {value})
+        .Node("Constant", {}, {"values"}, {values})
+        .Node("Cast", {"w"}, {"cast"}, {Attr("to", static_cast<int64_t>(onnx::TensorProto::DOUBLE))})
+        .Node("Cast", {"w2"}, {"cast2"}, {Attr("to", static_cast<int64_t>(onnx::TensorProto::DOUBLE))})
+        .Node("Reshape", {"numbers", "column"}, {"rows"})
+        .Node(op, inputs, {"n"})
+        .MeanLoss("n");
+    return Ops(m);
+  };
+  EXPECT_EQ(ops("GatherElements", {"x", "i"}), "Gather ReduceMean");
+  EXPECT_EQ(ops("GatherND", {"x", "row"}), "Reshape Reshape Gather Reshape ReduceMean");
+  EXPECT_EQ(ops("ScatterElements", {"x", "i", "cast"}), "Scatter ReduceMean");
+  EXPECT_EQ(ops("ScatterND", {"x", "row", "cast"}), "Reshape Reshape Reshape Scatter Reshape ReduceMean");
+  EXPECT_EQ(ops("ScatterND", {"x", "rows", "cast2"}), "Slice Concat ReduceMean");
+  EXPECT_EQ(ops("TopK", {"x", "k"}), "TopK Gather ReduceMean");
+  EXPECT_EQ(ops("OneHot", {"row", "depth", "values"}),
+            "Reshape Slice Slice Equal Equal Where Where ReduceMean");
+}
+
 TEST(ImportGather, WhatDoesNotFitIsRefused) {
   const auto error = [](const std::string& op, const std::vector<std::string>& inputs,
                         std::vector<onnx::AttributeProto> attrs = {}) {

@@ -244,6 +244,46 @@ TEST(Import, ABufferOfAnotherFloatIsAConstantOfFloat32) {
   }
 }
 
+// A table of positions is too large to be folded. What is folded stays in float64 until it is a value of
+// the graph.
+TEST(Import, ALargeTableOfFloat64IsOfFloat32) {
+  onnx::TensorProto table;
+  table.set_name("table");
+  table.set_data_type(onnx::TensorProto::DOUBLE);
+  table.add_dims(4);
+  table.add_dims(1 << 20);
+  const std::vector<double> numbers(4 << 20, 45);
+  table.set_raw_data(numbers.data(), numbers.size() * sizeof(double));
+  for (const bool stored : {false, true}) {
+    OnnxModel m = Linear();
+    if (stored) {
+      *m.graph().add_initializer() = table;
+      auto& info = *m.graph().add_value_info();
+      info.set_name("table");
+      auto& kind = *info.add_metadata_props();
+      kind.set_key("pkg.torch.export.graph_signature.InputSpec.kind");
+      kind.set_value("BUFFER");
+    } else {
+      onnx::AttributeProto value;
+      value.set_name("value");
+      value.set_type(onnx::AttributeProto::TENSOR);
+      *value.mutable_t() = table;
+      m.Node("Constant", {}, {"table"}, {value});
+    }
+    m.Node("Cast", {"table"}, {"t"}, {Attr("to", int64_t{1})});
+    m.Node("MatMul", {"logits", "t"}, {"y"}).MeanLoss("y");
+    const ImportResult r = Import(m);
+    const Value* found = FindValue(r.graph, "table");
+    ASSERT_NE(found, nullptr);
+    const Value& value = *found;
+    EXPECT_EQ(ToString(value.type), "f32[4,1048576]");
+    ASSERT_EQ(value.data.bytes, value.type.Bytes().fixed);
+    float last = 0;
+    std::memcpy(&last, value.data.data + value.data.bytes - sizeof last, sizeof last);
+    EXPECT_EQ(last, 45);
+  }
+}
+
 TEST(Import, TransformsOfTheSameLengthShareTheirMatrix) {
   OnnxModel m;
   m.Input("x", {"N", 8, 1}).Node("Neg", {"x"}, {"minus"});

@@ -130,6 +130,16 @@ HostTensor Widened(DType from, const HostTensor& halves, int64_t elements) {
   return HostTensor::Copy(numbers.data(), elements * static_cast<int64_t>(sizeof(float)));
 }
 
+HostTensor Narrowed(const HostTensor& doubles, int64_t elements) {
+  std::vector<float> numbers;
+  for (int64_t i = 0; i < elements; ++i) {
+    double number = 0;
+    std::memcpy(&number, doubles.data + i * static_cast<int64_t>(sizeof number), sizeof number);
+    numbers.push_back(static_cast<float>(number));
+  }
+  return HostTensor::Copy(numbers.data(), elements * static_cast<int64_t>(sizeof(float)));
+}
+
 }  // namespace
 
 llvm::Expected<ModelFile> ReadModel(const std::string& path) {
@@ -236,6 +246,9 @@ llvm::Expected<ConstantTensor> TakeConstant(onnx::TensorProto& tensor, ExternalD
   ACT_TRY(taken.data, TakeData(tensor, taken.type, external, false));
   if (IsHalf(taken.type.dtype)) {
     taken.data = Widened(taken.type.dtype, taken.data, taken.type.Elements().fixed);
+    taken.type.dtype = DType::kFloat32;
+  } else if (taken.type.dtype == DType::kFloat64 && taken.type.Elements().fixed > kMaxKnownElements) {
+    taken.data = Narrowed(taken.data, taken.type.Elements().fixed);
     taken.type.dtype = DType::kFloat32;
   }
   return taken;

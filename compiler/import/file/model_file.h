@@ -52,7 +52,9 @@ struct ConstantTensor {
   HostTensor data;
 };
 
-// As TakeData, with the type that the tensor claims. Numbers of 16 bits become float32, which holds them exactly.
+// As TakeData, with the type that the tensor claims. Numbers of 16 bits become float32, which holds them
+// exactly. float64 becomes float32 where there are more than kMaxKnownElements: only known tensors are
+// folded in float64.
 llvm::Expected<ConstantTensor> TakeConstant(onnx::TensorProto& tensor, ExternalData& external);
 
 // The elements of a tensor of at most kMaxKnownElements.

@@ -26,8 +26,8 @@ struct Tuples {
   Dims batch, outer, slice;  // axes before the tuples', of the tuples, and after
   Dim extent;                // of `counted` as one axis
   Dims counted;              // the axes that the tuples index
-  TensorType Whole(DType dtype) const { return {dtype, {Product(batch), extent, Product(slice)}}; }
-  TensorType Part(DType dtype) const { return {dtype, {Product(batch), Product(outer), Product(slice)}}; }
+  Dims Whole() const { return {Product(batch), extent, Product(slice)}; }
+  Dims Part() const { return {Product(batch), Product(outer), Product(slice)}; }
 };
 
 // Input i names slices of a tensor with the dims `from`.

@@ -64,20 +64,22 @@ llvm::Error ImportGatherElements(NodeContext& c) {
   if (c.DimsOf(1).size() != c.DimsOf(0).size()) return c.Fail("data and indices have different ranks");
   ACT_TRY(const ValueId index, UnexpandedIndex(c, 1, axis));
   return c.Return(
-      c.builder().AddTyped("Gather", {x, index}, {c.Type(0).dtype, c.DimsOf(1)}, Along(axis), c.name()));
+      c.builder().AddTyped("Gather", {x, index}, {c.TypeOf(x).dtype, c.DimsOf(1)}, Along(axis), c.name()));
 }
+
+// Only known tensors are float64. What is computed of them is float32.
+DType Computed(DType dtype) { return IsFloat(dtype) ? DType::kFloat32 : dtype; }
 
 // Scatters input 2 into input 0, or into zeros where input 0 is known to be zero. `whole` and
 // `part` are the shapes that inputs 0 and 2 have in our operator.
-llvm::Error Scatter(NodeContext& c, ValueId index, size_t axis, const TensorType& whole,
-                    const TensorType& part) {
+llvm::Error Scatter(NodeContext& c, ValueId index, size_t axis, const Dims& whole, const Dims& part) {
   ACT_TRY(const ValueId given, c.Value(2));
   std::vector<ValueId> inputs{kNoValue, index};
-  ACT_TRY(inputs[0], c.Reshape(given, part.dims));
+  ACT_TRY(inputs[0], c.Reshape(given, part));
   if (c.Number(0) != 0.0) {
     ACT_TRY(const ValueId into, c.Value(0));
     inputs.push_back(kNoValue);
-    ACT_TRY(inputs[2], c.Reshape(into, whole.dims));
+    ACT_TRY(inputs[2], c.Reshape(into, whole));
   }
   if (c.In(1).selection) {
     inputs.resize(4, kNoValue);
@@ -85,13 +87,16 @@ llvm::Error Scatter(NodeContext& c, ValueId index, size_t axis, const TensorType
   }
   Attributes attrs = Along(axis);
   attrs.Set("reduction", c.attrs.String("reduction", "none"));
-  ACT_TRY(const ValueId y, c.builder().AddTyped("Scatter", std::move(inputs), whole, attrs, c.name()));
+  const DType dtype = Computed(c.Type(0).dtype);
+  ACT_TRY(const ValueId y,
+          c.builder().AddTyped("Scatter", std::move(inputs), {dtype, whole}, attrs, c.name()));
   return c.Return(c.Reshape(y, c.DimsOf(0)));
 }
 
 // Known places of a scatter without reduction, if nothing is left out.
 std::optional<Places> KnownPlaces(const NodeContext& c, std::optional<size_t> axis) {
-  if (!c.In(1).known || c.attrs.String("reduction", "none") != "none" || c.Type(0).dtype != c.Type(2).dtype)
+  if (!c.In(1).known || c.attrs.String("reduction", "none") != "none" ||
+      Computed(c.Type(0).dtype) != Computed(c.Type(2).dtype))
     return std::nullopt;
   return axis ? PlacesAlong(*c.In(1).known, *axis, c.DimsOf(0)) : PlacesOfTuples(*c.In(1).known, c.DimsOf(0));
 }
@@ -102,7 +107,7 @@ llvm::Error ImportScatterElements(NodeContext& c) {
   if (c.DimsOf(1).size() != c.DimsOf(0).size()) return c.Fail("data and indices have different ranks");
   if (const auto places = KnownPlaces(c, axis)) return c.Return(ScatterBox(c, *places));
   ACT_TRY(const ValueId index, UnexpandedIndex(c, 1, axis));
-  return Scatter(c, index, axis, c.Type(0), c.Type(2));
+  return Scatter(c, index, axis, c.DimsOf(0), c.DimsOf(2));
 }
 
 // Known tuples become known indices of the one axis that joins the axes they index.
@@ -124,23 +129,22 @@ llvm::Error ImportGatherND(NodeContext& c) {
   ACT_TRY(const std::optional<ValueId> known, GatherOfKnownTuples(c));
   if (known) return c.Set(0, *known);
   ACT_TRY(const Tuples t, TuplesOf(c, c.DimsOf(0), 1, c.attrs.Int("batch_dims")));
-  const DType dtype = c.Type(0).dtype;
   ACT_TRY(const ValueId index, FlatIndexOf(c, 1, t));
   ACT_TRY(const ValueId given, c.Value(0));
-  ACT_TRY(const ValueId x, c.Reshape(given, t.Whole(dtype).dims));
-  ACT_TRY(const ValueId y, c.builder().AddTyped("Gather", {x, index}, t.Part(dtype), Along(1), c.name()));
+  ACT_TRY(const ValueId x, c.Reshape(given, t.Whole()));
+  const TensorType part{c.TypeOf(x).dtype, t.Part()};
+  ACT_TRY(const ValueId y, c.builder().AddTyped("Gather", {x, index}, part, Along(1), c.name()));
   return c.Return(c.Reshape(y, Joined(Joined(t.batch, t.outer), t.slice)));
 }
 
 llvm::Error ImportScatterND(NodeContext& c) {
   ACT_TRY(const Tuples t, TuplesOf(c, c.DimsOf(0), 1, 0));
-  const DType dtype = c.Type(0).dtype;
   if (c.DimsOf(2) != Joined(t.outer, t.slice))
     return c.Fail("updates " + ToString(c.Type(2)) + " do not fit the slices " +
                   ToString(Joined(t.outer, t.slice)) + " that are named");
   if (const auto places = KnownPlaces(c, std::nullopt)) return c.Return(ScatterBox(c, *places));
   ACT_TRY(const ValueId index, FlatIndexOf(c, 1, t));
-  return Scatter(c, index, 1, t.Whole(dtype), t.Part(c.Type(2).dtype));
+  return Scatter(c, index, 1, t.Whole(), t.Part());
 }
 
 // Whether float32 has each of the known integers.
@@ -195,7 +199,7 @@ llvm::Error ImportOneHot(NodeContext& c) {
   }
   ACT_TRY(const ValueId rest, c.Emit("Where", {is_end, value[1], value[0]}));
   ACT_TRY(const ValueId hot, c.Emit("Where", {is_front, value[1], rest}));
-  if (c.Type(2).dtype == DType::kFloat32) return c.Set(0, hot);
+  if (IsFloat(c.Type(2).dtype)) return c.Set(0, hot);
   return c.Return(c.Cast(hot, c.Type(2).dtype));
 }
 

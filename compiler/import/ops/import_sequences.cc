@@ -45,7 +45,7 @@ llvm::Error ImportTopK(NodeContext& c) {
   ACT_TRY(const ValueId index, TopK(c, x, axis, k[0], c.attrs.Int("largest", 1) != 0));
   ACT_CHECK_OK(c.Set(1, index));
   if (!c.WantsOutput(0)) return llvm::Error::success();
-  const TensorType type{c.Type(0).dtype, c.TypeOf(index).dims};
+  const TensorType type{c.TypeOf(x).dtype, c.TypeOf(index).dims};
   return c.Return(c.builder().AddTyped("Gather", {x, index}, type, Along(axis), c.name()));
 }
 

@@ -45,8 +45,8 @@ llvm::Error ImportGatherNDGrad(NodeContext& c) {
   ACT_TRY(const Tuples t, TuplesOf(c, dims, 1, c.attrs.Int("batch_dims")));
   ACT_TRY(const ValueId index, FlatIndexOf(c, 1, t));
   ACT_TRY(const ValueId given, c.Value(2));
-  ACT_TRY(const ValueId dy, c.Reshape(given, t.Part(DType::kFloat32).dims));
-  ACT_TRY(const ValueId dx, ScatterSum(c, dy, index, t.Whole(DType::kFloat32).dims, 1));
+  ACT_TRY(const ValueId dy, c.Reshape(given, t.Part()));
+  ACT_TRY(const ValueId dx, ScatterSum(c, dy, index, t.Whole(), 1));
   return c.Return(c.Reshape(dx, dims));
 }
 
