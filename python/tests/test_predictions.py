@@ -116,3 +116,27 @@ def test_an_input_may_have_the_name(tmp_path: Path) -> None:
         graph = onnx.load(tmp_path / "m.onnx").graph
         assert names(graph.output) == ["loss", "act_predictions"]
         assert names(graph.input) == ["predictions", "label"]
+
+
+@needs_tools
+@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
+def test_runtimes_take_sums_of_booleans(tmp_path: Path, exporter: str) -> None:
+    """Models of transformers count the tokens of a mask so. ONNX's CumSum takes numbers alone."""
+
+    class Counted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(6, 6)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            counts = (x > 0).cumsum(-1) + (x > 1).cumsum(1, dtype=torch.int32)
+            return self.layer(x) * counts + (x < 1).cumsum(1, dtype=torch.float32)
+
+    x, model = torch.randn(4, 6), randomize(Counted())
+    actc.export(model, x, tmp_path / "m.onnx", "mse", check=True, bin_dir=BIN, exporter=exporter)
+    result = trained(tmp_path / "m.onnx")
+    makers = {name: node.op_type for node in result.graph.node for name in node.output}
+    summed = [makers[node.input[0]] for node in result.graph.node if node.op_type == "CumSum"]
+    assert summed == ["Cast"] * 3
+    (predicted,) = ReferenceEvaluator(result).run(None, {"x": x.numpy()})
+    torch.testing.assert_close(torch.tensor(predicted), model(x).detach())

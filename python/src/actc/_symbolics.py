@@ -8,6 +8,7 @@ from typing import Any, Iterator
 
 import onnx
 import torch
+from torch.onnx import JitScalarType
 
 from . import _image_forms, _random_forms
 from ._errors import ExportError
@@ -41,6 +42,17 @@ def _adaptive_avg_pool(g: Any, x: Any, output_size: Any) -> Any:
         x = g.op("MatMul", g.op("Constant", value_t=means), g.op("Reshape", x, constant(g, apart)))
     # The exporter does not follow extents through a Reshape of a batch that it does not know.
     return g.op("Reshape", x, constant(g, images + counts)).setType(of_x.with_sizes(first + counts))
+
+
+def _cumsum(g: Any, x: Any, axis: Any, dtype: Any) -> Any:
+    """torch.cumsum. The exporter leaves sums of booleans as they are, which ONNX's operator does not take: then
+    runtimes refuse the trained model."""
+    kind = None if dtype.node().mustBeNone() else JitScalarType(integer(dtype, "a type of torch.cumsum")).onnx_type()
+    if kind is None and x.type().scalarType() == "Bool":
+        kind = onnx.TensorProto.INT64
+    if kind is not None:
+        x = g.op("Cast", x, to_i=kind)
+    return g.op("CumSum", x, constant(g, integer(axis, "an axis of torch.cumsum")))
 
 
 def _diff(g: Any, x: Any, n: Any, axis: Any, prepend: Any, append: Any) -> Any:
@@ -212,6 +224,7 @@ _OURS = {
     "aten::adaptive_avg_pool2d": _adaptive_avg_pool,
     "aten::adaptive_avg_pool3d": _adaptive_avg_pool,
     "aten::alpha_dropout": _random_forms.alpha_dropout,
+    "aten::cumsum": _cumsum,
     "aten::detach": _detach,
     "aten::diff": _diff,
     "aten::expm1": _expm1,
