@@ -239,8 +239,8 @@ bool IsPass(const std::string& name) {
 std::string DescribePasses() {
   std::string text;
   for (const PassEntry& pass : kPasses)
-    text += "  " + std::string(pass.name) +
-            std::string(24 - std::min<size_t>(23, std::string(pass.name).size()), ' ') + pass.why + "\n";
+    text += (text.empty() ? "  " : "\n  ") + std::string(pass.name) +
+            std::string(24 - std::min<size_t>(23, std::string(pass.name).size()), ' ') + pass.why;
   return text;
 }
 

@@ -199,9 +199,12 @@ TEST(WrongPass, IsWrongUsageBeforeAnyWorkAndTheHintListsThePasses) {
   const Outcome outcome = RunTool({ToolPath("actc"), "m.onnx", "--print-after=nosuch"});
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_EQ(outcome.out, "");
-  EXPECT_EQ(outcome.err.rfind("actc: error: --print-after=nosuch: no such pass\nhint: it is import, all", 0), 0U)
+  EXPECT_EQ(outcome.err.rfind("actc: error: --print-after=nosuch: no such pass\nhint: it is import, all", 0),
+            0U)
       << outcome.err;
   EXPECT_NE(outcome.err.find("\n  fuse-loops "), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("\\x0A"), std::string::npos)
+      << outcome.err;  // a line's end that was written out
   for (const std::string pass : {"fuse-loops", "eval.fuse-loops", "import", "all"}) {
     const Outcome known = RunTool({ToolPath("actc"), "m.onnx", "--print-after=" + pass});
     EXPECT_EQ(known.exit_code, 1) << known.err;  // there is no m.onnx
