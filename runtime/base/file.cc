@@ -124,7 +124,8 @@ void MappedFile::ReleasePages(std::span<const std::byte> part) const {
                   end = begin + part.size();
   const uintptr_t first = (begin + page - 1) / page * page;
   const uintptr_t last = part.data() + part.size() == data_ + size_ ? end : end / page * page;
-  if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  if (first < last)
+    ::madvise(const_cast<std::byte*>(part.data() + (first - begin)), last - first, MADV_DONTNEED);
 }
 
 void MappedFile::CheckLength() const {

@@ -42,6 +42,7 @@ float SquaredError(const Codec& codec, const GroupRange& range, std::span<const 
 #pragma omp simd reduction(+ : sum)
   for (size_t i = 0; i < x.size(); ++i) {
     const float clamped = std::min(std::max(x[i], range.lowest), range.highest);
+    // NOLINTNEXTLINE(bugprone-incorrect-roundings): a sum for comparisons may err in a last bit, and this vectorizes.
     const auto level = static_cast<float>(static_cast<int32_t>((clamped - scale.minimum) * inverse + .5f));
     const float error = x[i] - (scale.minimum + level * scale.scale);
     sum += error * error;

@@ -144,9 +144,9 @@ llvm::Error CheckNames(const std::string& flag, const std::vector<InputSlot>& sl
     names += (names.empty() ? "" : ", ") + slot.name;
     form += (form.empty() ? flag + "=" : ",") + slot.name + "=FILE";
   }
-  for (const auto& [name, _] : files.inputs)
-    if (std::none_of(slots.begin(), slots.end(), [&name](const InputSlot& s) { return s.name == name; }))
-      return MakeError(flag, "the model has no input '" + name + "'", "its inputs are: " + names);
+  for (const auto& given : files.inputs)
+    if (std::none_of(slots.begin(), slots.end(), [&](const InputSlot& s) { return s.name == given.first; }))
+      return MakeError(flag, "the model has no input '" + given.first + "'", "its inputs are: " + names);
   for (const InputSlot& slot : slots)
     if (!files.others && !files.inputs.count(slot.name))
       return MakeError(flag, "has no file for input '" + slot.name + "'", "one flag names all: " + form);
