@@ -90,7 +90,7 @@ RankedSteps::~RankedSteps() = default;
 llvm::Expected<StepChoice> RankedSteps::Choose(int64_t limit_bytes) {
   chosen_.reset();
   // What the limit may change is there, as it must be where the user names a form.
-  if (choices_.frozen_weights)
+  if (choices_.frozen_weights && measured_.empty())
     ACT_CHECK_OK(CompileStep({.level = "L0", .frozen_weights = FrozenForms().back().name}).takeError());
   for (const std::vector<int>& column : columns_) ACT_CHECK_OK(Search(column, limit_bytes));
   if (!chosen_) return Infeasible(limit_bytes);

@@ -6,9 +6,7 @@
 // * A step in bfloat16 rounds each activation and gradient. Its squared error, measured at L0 in golden cases
 //   (docs/measurements/mixed_precision.md), is .1 to 3.5 times the variance of L3's codes of 3 bits there, which the
 //   initial weights of both share. The list takes the geometric mean.
-// * Frozen weights in a few bits change the model, and so the gradient. Its squared error, measured in two trained
-//   networks (docs/measurements/frozen_weights.md), is .002 (bfloat16), .02 (8 bits) and 1.8 (4 bits) of the variance
-//   of L3's codes of 3 bits there: geometric means.
+// * Frozen weights in a few bits change the model, and so the gradient (FrozenForm::variance).
 // * The optimizer's state has no part in the gradient.
 // * Codes that wait in the host's memory keep their bits.
 // Where variances are equal, the step that takes less time comes first: without 8-bit state, which is decoded and
@@ -16,7 +14,6 @@
 // twice, in smaller tiles.
 #include "passes/pipeline/ranked_step.h"
 
-#include <llvm/ADT/STLExtras.h>
 #include <llvm/Support/Format.h>
 #include <llvm/Support/raw_ostream.h>
 
@@ -24,7 +21,6 @@
 #include <cmath>
 #include <map>
 #include <tuple>
-#include <utility>
 
 #include "passes/pipeline/frozen_form.h"
 #include "runtime/base/size.h"
@@ -35,8 +31,6 @@ namespace {
 constexpr const char* kCodedLevels[] = {"L3", "L4", "L5"};
 constexpr int kBitSteps = 26;
 constexpr double kVarianceOfBFloat16 = .6;
-constexpr std::pair<const char*, double> kVarianceOfFrozen[] = {
-    {"", 0}, {"bf16", .002}, {"8bit", .02}, {"4bit", 1.8}};
 // Steps that store a part exactly come before each step with codes of 8 bits for all: sixteenths, and below two of them
 // smaller parts, since a sixteenth of what L0 stores may be as much as all codes take.
 constexpr double kSixteenths[] = {15, 14, 13, 12,  11, 10,  9,  8,    7,   6,    5,
@@ -51,9 +45,7 @@ double BitsAt(int step) { return step == 0 ? 8 : 7.875 - .25 * step; }
 double VarianceOf(const RankedStep& step) {
   const double codes = step.bits > 0 ? std::pow(7 / (std::exp2(step.bits) - 1), 2) : 0;
   const double coded = step.level == "L3" ? 1 - step.exact_part : 1;
-  const double frozen = llvm::find_if(kVarianceOfFrozen, [&](const auto& form) {
-                          return step.frozen_weights == form.first;
-                        })->second;
+  const double frozen = step.frozen_weights.empty() ? 0 : FindFrozenForm(step.frozen_weights)->variance;
   return coded * codes + (step.bfloat16 ? kVarianceOfBFloat16 : 0) + frozen;
 }
 
@@ -89,7 +81,7 @@ void RankedStep::SetIn(CompileOptions& options) const {
 
 std::vector<RankedStep> ListSteps(const StepChoices& choices) {
   std::vector<RankedStep> steps;
-  const auto add_all = [&](bool bfloat16, const char* frozen) {
+  const auto add_all = [&](bool bfloat16, const std::string& frozen) {
     const auto add = [&](const std::string& level, double bits, double exact_part = 0) {
       RankedStep step{.level = level,
                       .bits = bits,
@@ -110,9 +102,9 @@ std::vector<RankedStep> ListSteps(const StepChoices& choices) {
       for (const char* level : kCodedLevels) add(level, BitsAt(step));
   };
   for (const bool bfloat16 : {false, true})
-    for (const auto& [frozen, variance] : kVarianceOfFrozen)
-      if (bfloat16 <= choices.bfloat16 && (variance == 0 || choices.frozen_weights))
-        add_all(bfloat16, frozen);
+    for (const FrozenForm& form : FrozenForms())
+      if (bfloat16 <= choices.bfloat16 && (!form.codec || choices.frozen_weights))
+        add_all(bfloat16, form.codec ? form.name : "");
   std::stable_sort(steps.begin(), steps.end(),
                    [](const RankedStep& a, const RankedStep& b) { return VarianceOf(a) < VarianceOf(b); });
   for (size_t s = 0; s < steps.size(); ++s) steps[s].rank = static_cast<int>(s);

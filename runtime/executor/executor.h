@@ -48,8 +48,8 @@ class Executor {
   // Allocates the arenas, copies parameters, buffers and constants into the device's (optimizer state is
   // zeroed), and binds the training graph at layout.batch. The plan and the device must outlive the
   // executor; of its weights only the types are read later, and those of which codes were made. A tuner times kernels
-  // in the arena first. Errors: a layout that does not validate,
-  // weights that the plan does not contain, an op without a kernel.
+  // in the arena first. Errors: a layout that does not validate, weights that the plan does not contain, an op without
+  // a kernel.
   static llvm::Expected<std::unique_ptr<Executor>> Create(const Plan& plan, MemoryLayout layout,
                                                           Device& device, const KernelRegistry& registry,
                                                           const ExecutorOptions& options);

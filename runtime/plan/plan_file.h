@@ -3,8 +3,8 @@
 //   header (64 bytes) | FlatBuffer | zeros to a multiple of 64 |
 //   blobs, each padded to a multiple of 64 | checksum
 //
-// Integers are little-endian. The checksum is the XXH64 of the XXH64 of each 16 MiB piece of what is before it, the last
-// of which may be shorter. A large file then need not be in memory whole to be hashed.
+// Integers are little-endian. Each piece of 16 MiB before the checksum has an XXH64 (the last piece may be shorter), and
+// the checksum is the XXH64 of these. So a large file need not be in memory whole to be hashed.
 #pragma once
 
 #include <llvm/ADT/STLFunctionalExtras.h>

@@ -30,12 +30,6 @@ void DropUnread(onnx::GraphProto& model, const Candidate& candidate) {
   for (auto node = kept.rbegin(); node != kept.rend(); ++node) *model.add_node() = std::move(*node);
 }
 
-template <typename List>
-void KeepNamed(List* list, const Names& names) {
-  for (int i = list->size() - 1; i >= 0; --i)
-    if (!names.count(list->Get(i).name())) list->DeleteSubrange(i, 1);
-}
-
 // Shape of the first axis alone, which is how exporters ask for the batch size.
 bool AsksForBatch(const onnx::NodeProto& node) {
   if (node.op_type() != "Shape") return false;
@@ -101,17 +95,16 @@ std::optional<Draw> DrawOf(const Makers& makers, const std::string& mask) {
 
 void DropLoss(onnx::GraphProto& model, const std::string& loss) {
   if (model.output_size() < 2) return;
-  auto* outputs = model.mutable_output();
-  for (int i = outputs->size() - 1; i >= 0; --i)
-    if (outputs->Get(i).name() == loss) outputs->DeleteSubrange(i, 1);
+  EraseNamed(model.mutable_output(), [&](const std::string& name) { return name == loss; });
   DropUnread(model, [](const onnx::NodeProto&) { return true; });
   AskNeededInputs(model);
   Names read;
   for (const auto& output : model.output()) read.insert(output.name());
   for (const onnx::NodeProto& node : model.node())
     for (const std::string& name : ReadNames(node)) read.insert(name);
-  KeepNamed(model.mutable_input(), read);
-  KeepNamed(model.mutable_initializer(), read);
+  const auto unread = [&](const std::string& name) { return !read.count(name); };
+  EraseNamed(model.mutable_input(), unread);
+  EraseNamed(model.mutable_initializer(), unread);
 }
 
 void SettleMasks(onnx::GraphProto& model, const std::map<std::string, double>& kept) {

@@ -8,6 +8,13 @@
 
 namespace act::onnx_import {
 
+// Removes the elements of a list (inputs, outputs, initializers) whose names are unwanted.
+template <typename List, typename Unwanted>
+void EraseNamed(List* list, const Unwanted& unwanted) {
+  for (int i = list->size() - 1; i >= 0; --i)
+    if (unwanted(list->Get(i).name())) list->DeleteSubrange(i, 1);
+}
+
 // Removes the output `loss`, and the nodes, inputs and initializers that nothing else needs: labels
 // among them. Where it is the only output, the model stays as it is.
 void DropLoss(onnx::GraphProto& model, const std::string& loss);

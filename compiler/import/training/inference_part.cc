@@ -2,6 +2,8 @@
 
 #include <set>
 
+#include "compiler/import/core/inference_form.h"
+
 namespace act::onnx_import {
 namespace {
 
@@ -44,13 +46,9 @@ void KeepInferencePart(onnx::GraphProto& model, const Sides& sides, const Traini
     ForInference(node, read);
     *model.add_node() = std::move(node);
   }
-  const auto drop = [](auto* list, const auto& unwanted) {
-    for (int i = list->size() - 1; i >= 0; --i)
-      if (unwanted(list->Get(i).name())) list->DeleteSubrange(i, 1);
-  };
-  drop(model.mutable_input(),
-       [&](const std::string& name) { return !read.count(name) || training.roles.count(name) != 0; });
-  drop(model.mutable_initializer(), [&](const std::string& name) { return !read.count(name); });
+  EraseNamed(model.mutable_input(),
+             [&](const std::string& name) { return !read.count(name) || training.roles.count(name) != 0; });
+  EraseNamed(model.mutable_initializer(), [&](const std::string& name) { return !read.count(name); });
   for (const Value& value : graph.values)
     if ((value.kind == ValueKind::kParameter || value.kind == ValueKind::kBuffer) && read.count(value.name))
       AddInitializer(model, value);
