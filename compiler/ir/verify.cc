@@ -69,7 +69,7 @@ class Verifier {
     InferContext context{node, {}, types};
     for (size_t k = 0; k < node.inputs.size(); ++k) {
       const ValueId v = node.inputs[k];
-      context.inputs.push_back(v == kNoValue ? nullptr : InRange(v) ? &graph_.value(v).type : nullptr);
+      context.inputs.push_back(InRange(v) ? &OperandType(graph_, node, k) : nullptr);
       if (v == kNoValue) continue;
       const std::string value = "%" + std::to_string(v);
       if (!InRange(v)) return MakeError("", value + " does not exist");

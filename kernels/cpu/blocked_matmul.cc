@@ -6,11 +6,14 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <optional>
 
+#include "kernels/cpu/coded_numbers.h"
 #include "kernels/cpu/float_rows.h"
 #include "kernels/cpu/product_blocks.h"
 #include "kernels/cpu/special.h"
 #include "kernels/cpu/tile_product.h"
+#include "kernels/site/coded_operand.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/loss_shape.h"
@@ -26,8 +29,9 @@ constexpr int64_t kCopiedRows = 32;
 class BlockedMatMul final : public Kernel {
  public:
   BlockedMatMul(const MatMulShape& shape, const ProductSizes& sizes, const ProductBlocks& blocks,
-                FloatSource a, FloatSource b)
+                FloatSource a, FloatSource b, const CodedParameter* coded)
       : s_(shape), sizes_(sizes), blocks_(blocks), a_{a, nullptr, 0}, b_{b, nullptr, 0} {
+    if (coded) b_.code = &code_.emplace(*coded);
     a_.row = sizes_.transposed_a ? s_.a_k : s_.a_m;
     b_.row = b_is_across() ? s_.b_n : s_.b_k;
   }
@@ -125,6 +129,15 @@ class BlockedMatMul final : public Kernel {
     const int64_t panel = blocks_.panel, panels = (w.columns + panel - 1) / panel;
     const auto columns = [&](int64_t p) { return std::min(panel, w.columns - p * panel); };
     const auto to = [&](int64_t p, int64_t k) { return w.packed + p * blocks_.PanelFloats() + k * panel; };
+    if (!b_is_across() && code_) {
+      // A row at a time: its panels may share a group.
+      ForEach(w.terms, [&](int64_t k) {
+        float row[kMostColumns];
+        ReadRows(w.b.At((w.term + k) * w.b.row + w.column), 1, w.columns, row, 0);
+        for (int64_t p = 0; p < panels; ++p) std::copy_n(row + p * panel, columns(p), to(p, k));
+      });
+      return;
+    }
     if (!b_is_across()) {
       ForEach((w.terms + kCopiedRows - 1) / kCopiedRows, [&](int64_t i) {
         const int64_t k = i * kCopiedRows, rows = std::min(kCopiedRows, w.terms - k);
@@ -193,7 +206,8 @@ class BlockedMatMul final : public Kernel {
   const MatMulShape s_;
   const ProductSizes sizes_;
   const ProductBlocks blocks_;
-  FloatRows a_, b_;  // without data
+  FloatRows a_, b_;                   // without data
+  std::optional<CodedNumbers> code_;  // b
 };
 
 // Rows of b that lie a multiple of 4 KiB apart fall on the same few sets of a first-level cache, and
@@ -206,13 +220,16 @@ bool RowsMeetInTheCache(const MatMulShape& s) {
 }
 
 std::unique_ptr<Kernel> Create(const KernelSite& site, bool other_float32, std::string* why) {
-  const TensorView &a = site.inputs[0], &b = site.inputs[1], &y = site.outputs[0];
+  const TensorView &a = site.inputs[0], &y = site.outputs[0], b = NumbersOf(site.inputs[1]);
+  const CodedParameter* const coded = site.inputs[1].coded;
   const auto shape = MixedMatMulShapeOf(site.node->attrs, a, b, y, why);
   if (!shape || !BiasFits(*shape, site.inputs, why)) return nullptr;
   if (a.elements == 0 || b.elements == 0 || y.elements == 0) return Refuse(why, "an empty tensor");
   const MatMulShape s = Folded(*shape);
-  const FloatSource b_source = SourceOf(b.dtype, a.dtype);
-  const bool float32 = a.dtype == DType::kFloat32 && b.dtype == DType::kFloat32;
+  const FloatSource b_source = !coded                        ? SourceOf(b.dtype, a.dtype)
+                               : a.dtype == DType::kBFloat16 ? FloatSource::kRoundedCode
+                                                             : FloatSource::kCode;
+  const bool float32 = a.dtype == DType::kFloat32 && b.dtype == DType::kFloat32 && !coded;
   if ((float32 && !RowsMeetInTheCache(s)) != other_float32)
     return Refuse(why, other_float32 ? "cpu.matmul takes it" : "oneDNN is as fast in float32");
   ProductSizes sizes{.m = s.m, .n = s.n, .k = s.k, .batches = s.Batches()};
@@ -223,7 +240,7 @@ std::unique_ptr<Kernel> Create(const KernelSite& site, bool other_float32, std::
   if (!blocks)
     return Refuse(
         why, "its blocks do not fit into " + std::to_string(site.workspace_bytes) + " bytes of workspace");
-  return std::make_unique<BlockedMatMul>(s, sizes, *blocks, SourceOf(a.dtype, b.dtype), b_source);
+  return std::make_unique<BlockedMatMul>(s, sizes, *blocks, SourceOf(a.dtype, b.dtype), b_source, coded);
 }
 
 }  // namespace

@@ -32,6 +32,8 @@ void ReadRows(const FloatRows& from, int64_t rows, int64_t columns, float* to, i
   const auto* floats = static_cast<const float*>(from.data);
   const auto* halves = static_cast<const BFloat16*>(from.data);
   for (int64_t i = 0; i < rows; ++i, to += to_row) {
+    if (from.code) from.code->Read(from.data, from.first + i * from.row, columns, to);
+    if (from.source == FloatSource::kRoundedCode) RoundRow(columns, to, to);
     if (from.source == FloatSource::kBFloat16)
       WidenTile(static_cast<size_t>(columns), halves + i * from.row, to);
     if (from.source == FloatSource::kRounded) RoundRow(columns, floats + i * from.row, to);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/coded_numbers.h"
 #include "kernels/math/convert.h"
 #include "runtime/base/tensor_type.h"
 
@@ -12,7 +13,9 @@ namespace act {
 enum class FloatSource : uint8_t {
   kFloat32,
   kRounded,  // float32 that is rounded to bfloat16
-  kBFloat16
+  kBFloat16,
+  kCode,  // of float32
+  kRoundedCode
 };
 
 // Of a factor of a product. A float32 one is rounded if the other is bfloat16.
@@ -26,8 +29,11 @@ struct FloatRows {
   FloatSource source = FloatSource::kFloat32;
   const void* data = nullptr;
   int64_t row = 0;  // elements from one row to the next
+  const CodedNumbers* code = nullptr;
+  int64_t first = 0;  // of a code: the element with which the matrix begins
 
   FloatRows At(int64_t element) const {
+    if (code) return {source, data, row, code, first + element};
     const int64_t bytes = source == FloatSource::kBFloat16 ? 2 : 4;
     return {source, static_cast<const char*>(data) + element * bytes, row};
   }

@@ -2,9 +2,12 @@
 // cut where this cannot happen: at outer axes, at columns, or at the rows that are written. Each
 // element receives its updates in order, wherever the work is cut.
 #include <cstring>
+#include <optional>
 
 #include "kernels/cpu/blocks.h"
+#include "kernels/cpu/coded_numbers.h"
 #include "kernels/cpu/special.h"
+#include "kernels/site/coded_operand.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/gather_shape.h"
 #include "kernels/site/lambda_kernel.h"
@@ -59,7 +62,9 @@ void CopyRow(char* to, const char* from, int64_t bytes) {
     std::memcpy(to, from, static_cast<size_t>(bytes));
 }
 
-void GatherRows(const LookupShape& s, const KernelArgs& args, int64_t first, int64_t last) {
+// code: of the table, if it is one.
+void GatherRows(const LookupShape& s, const std::optional<CodedNumbers>& code, const KernelArgs& args,
+                int64_t first, int64_t last) {
   const TensorView& index = args.inputs[1];
   const TensorView* live = OptionalInput(args.inputs, 2);
   const int64_t size = ByteSize(args.outputs[0].dtype), bytes = s.length * size;
@@ -68,6 +73,9 @@ void GatherRows(const LookupShape& s, const KernelArgs& args, int64_t first, int
   ForRows(s, first, last, [&](int64_t r, int64_t whole, int64_t at) {
     if (live && !IsLive(*live, r / s.live_rows % s.live_extent))
       std::memset(y + r * bytes, 0, static_cast<size_t>(bytes));
+    else if (code)
+      code->Read(x, whole + s.step * IndexAt(index, at, s.extent), s.length,
+                 args.outputs[0].as<float>() + r * s.length);
     else
       CopyRow(y + r * bytes, x + (whole + s.step * IndexAt(index, at, s.extent)) * size, bytes);
   });
@@ -75,15 +83,17 @@ void GatherRows(const LookupShape& s, const KernelArgs& args, int64_t first, int
 
 std::unique_ptr<Kernel> Gather(const KernelSite& site, std::string* why) {
   if (site.inputs.size() < 2 || site.outputs.empty()) return Refuse(why, "needs x, index and a result");
-  const auto shape = LookupShapeOf(site.node->attrs, site.inputs[0], site.outputs[0], site.inputs[1],
-                                   OptionalInput(site.inputs, 2), why);
+  const auto shape = LookupShapeOf(site.node->attrs, NumbersOf(site.inputs[0]), site.outputs[0],
+                                   site.inputs[1], OptionalInput(site.inputs, 2), why);
   if (!shape) return nullptr;
-  return MakeKernel([s = *shape, parts = int64_t{site.threads}](const KernelArgs& args) -> std::string {
+  std::optional<CodedNumbers> code;
+  if (site.inputs[0].coded) code.emplace(*site.inputs[0].coded);
+  return MakeKernel([s = *shape, code, parts = int64_t{site.threads}](const KernelArgs& args) -> std::string {
     if (args.outputs[0].elements == 0) return "";
     if (std::string wrong = CheckIndices(s, args.inputs[1]); !wrong.empty()) return wrong;
     const int64_t rows = s.Rows();
 #pragma omp parallel for schedule(static) if (rows * s.length > kParallelElements)
-    for (int64_t p = 0; p < parts; ++p) GatherRows(s, args, rows * p / parts, rows * (p + 1) / parts);
+    for (int64_t p = 0; p < parts; ++p) GatherRows(s, code, args, rows * p / parts, rows * (p + 1) / parts);
     return "";
   });
 }

@@ -32,5 +32,7 @@ bool DnnlBFloat16IsFast();
 void RegisterDnnlBFloat16MatMul(KernelRegistry& registry, const std::shared_ptr<DnnlContext>& context);
 // The same where a float32 factor is too large to be rounded whole.
 void RegisterPiecedMatMul(KernelRegistry& registry, const std::shared_ptr<DnnlContext>& context);
+// The same where the other factor is the code of a frozen weight.
+void RegisterCodedMatMul(KernelRegistry& registry, const std::shared_ptr<DnnlContext>& context);
 
 }  // namespace act

@@ -7,7 +7,6 @@ namespace {
 constexpr int64_t kStrip = 6, kFewestRows = 24;
 // Columns for which a's block is read once: below these, reading it would take a tenth of the time.
 constexpr int64_t kFewestColumns = 128;
-constexpr int64_t kMostColumns = 1024;  // of sums in the result
 constexpr int64_t kFloat = 4;
 // A product of fewer multiplications is over before a second thread wakes up.
 constexpr int64_t kParallelProducts = int64_t{1} << 18;

@@ -45,6 +45,9 @@ struct ProductBlocks {
 // How many of `threads` a product of these sizes is worth.
 int ThreadsOfProduct(const ProductSizes& sizes, int threads);
 
+// The most columns of a block of b: of sums in the result.
+inline constexpr int64_t kMostColumns = 1024;
+
 // Terms of k that are transposed at a time.
 inline constexpr int64_t kStagedDepth = 128;
 

@@ -27,6 +27,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   const auto register_bfloat16 = [&] {
     RegisterDnnlBFloat16MatMul(registry, context);
     RegisterPiecedMatMul(registry, context);
+    RegisterCodedMatMul(registry, context);
   };
   if (DnnlBFloat16IsFast()) register_bfloat16();
   RegisterCpuMatMul(registry);

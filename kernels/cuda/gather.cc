@@ -3,12 +3,14 @@
 
 #include <numeric>
 
+#include "kernels/cuda/coded_numbers.h"
 #include "kernels/cuda/column_plan.h"
 #include "kernels/cuda/own_kernel.h"
 #include "kernels/cuda/registry.h"
 #include "kernels/cuda/sorted_updates.h"
 #include "kernels/cuda/source/lookup_parameters.h"
 #include "kernels/cuda/strided_copy.h"
+#include "kernels/site/coded_operand.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/loss_shape.h"
@@ -61,12 +63,14 @@ std::string FlagsOf(const TensorView* live) {
 
 std::unique_ptr<Kernel> Gather(const CudaContext& context, const KernelSite& site, std::string* why) {
   if (site.inputs.size() < 2 || site.outputs.empty()) return Refuse(why, "needs x, index and a result");
-  const TensorView &x = site.inputs[0], &index = site.inputs[1], &y = site.outputs[0];
+  const TensorView &index = site.inputs[1], &y = site.outputs[0], x = NumbersOf(site.inputs[0]);
+  const CodedParameter* const coded = site.inputs[0].coded;
   const TensorView* live = OptionalInput(site.inputs, 2);
   const auto shape = LookupShapeOf(site.node->attrs, x, y, index, live, why);
   if (!shape) return nullptr;
   const int64_t size = ByteSize(y.dtype), row_bytes = shape->length * size;
-  const int64_t unit = UnitBytes(UnitBytes(row_bytes, CommonStride(*shape) * size), CommonAlignment(x, y));
+  const int64_t unit =
+      coded ? size : UnitBytes(UnitBytes(row_bytes, CommonStride(*shape) * size), CommonAlignment(x, y));
   if (y.bytes / unit >= kMaxCount) return Refuse(why, "2^31 elements");
   const auto lookup = ParametersOf(context, site, *shape, std::max<int64_t>(unit / size, 1), why);
   if (!lookup) return nullptr;
@@ -74,9 +78,11 @@ std::unique_ptr<Kernel> Gather(const CudaContext& context, const KernelSite& sit
   shared.lookup = *lookup;
   shared.row_units = DivisorOf(row_bytes / unit);
   shared.items = static_cast<int32_t>(y.bytes / unit);
-  const OwnKernel<GatherParameters> kernel(
-      context, "gather", "GatherParameters", "gather",
-      "Gather" + TemplateArguments(UnitType(unit), IndexType(*shape), FlagsOf(live)));
+  const auto kernel =
+      coded ? CodedGather(context, *coded, IndexType(*shape), FlagsOf(live))
+            : OwnKernel<GatherParameters>(
+                  context, "gather", "GatherParameters", "gather",
+                  "Gather" + TemplateArguments(UnitType(unit), IndexType(*shape), FlagsOf(live)));
   return MakeKernel([&context, shared, kernel](const KernelArgs& args) -> std::string {
     GatherParameters p = shared;
     SetOperands(p.lookup, context, args.inputs[1], OptionalInput(args.inputs, 2));

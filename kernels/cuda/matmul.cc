@@ -1,3 +1,4 @@
+#include "kernels/cuda/coded_product.h"
 #include "kernels/cuda/product.h"
 #include "kernels/cuda/registry.h"
 #include "kernels/site/loss_shape.h"
@@ -25,6 +26,9 @@ void RegisterCudaMatMul(KernelRegistry& registry, const CudaContext& context) {
                     return CreateLibraryProduct(context, site, shape, operands, context.product_math, why);
                   });
                 }});
+  registry.Add("MatMul", {"cublaslt.coded_matmul", [&context](const KernelSite& site, std::string* why) {
+                            return CreateCodedProduct(context, site, why);
+                          }});
   registry.Add("MatMul", {"cuda.matmul", [&context](const KernelSite& site, std::string* why) {
                             return WithProduct(
                                 site, why, [&](const MatMulShape& shape, ProductOperands operands) {

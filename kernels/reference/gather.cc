@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/reference/registry.h"
+#include "kernels/site/coded_operand.h"
 #include "kernels/site/element_types.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/loss_shape.h"
@@ -15,10 +16,12 @@ namespace {
 
 std::unique_ptr<Kernel> Gather(const KernelSite& site, std::string* why) {
   if (site.inputs.size() < 2 || site.outputs.empty()) return Refuse(why, "needs x, index and a result");
-  const auto shape = LookupShapeOf(site.node->attrs, site.inputs[0], site.outputs[0], site.inputs[1],
-                                   OptionalInput(site.inputs, 2), why);
+  const auto shape = LookupShapeOf(site.node->attrs, NumbersOf(site.inputs[0]), site.outputs[0],
+                                   site.inputs[1], OptionalInput(site.inputs, 2), why);
   if (!shape) return nullptr;
-  return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
+  std::optional<CodedElements> code;
+  if (site.inputs[0].coded) code.emplace(*site.inputs[0].coded);
+  return MakeKernel([s = *shape, code](const KernelArgs& args) -> std::string {
     const TensorView &x = args.inputs[0], &index = args.inputs[1], &y = args.outputs[0];
     const TensorView* live = OptionalInput(args.inputs, 2);
     if (y.elements == 0) return "";
@@ -26,7 +29,10 @@ std::unique_ptr<Kernel> Gather(const KernelSite& site, std::string* why) {
     const int64_t size = ByteSize(y.dtype), bytes = s.length * size;
     for (int64_t r = 0; r < s.Rows(); ++r) {
       const int64_t from = s.whole.At(r) + s.step * IndexAt(index, s.index.At(r), s.extent);
-      std::memcpy(y.as<char>() + r * bytes, x.as<char>() + from * size, static_cast<size_t>(bytes));
+      if (!code)
+        std::memcpy(y.as<char>() + r * bytes, x.as<char>() + from * size, static_cast<size_t>(bytes));
+      for (int64_t i = 0; code && i < s.length; ++i)
+        y.as<float>()[r * s.length + i] = code->At(x.as<void>(), from + i);
       if (live && !IsLive(*live, r / s.live_rows % s.live_extent))
         std::memset(y.as<char>() + r * bytes, 0, static_cast<size_t>(bytes));
     }

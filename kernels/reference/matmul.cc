@@ -1,4 +1,7 @@
+#include <optional>
+
 #include "kernels/reference/registry.h"
+#include "kernels/site/coded_operand.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/loss_shape.h"
@@ -10,13 +13,20 @@ namespace {
 
 std::unique_ptr<Kernel> MatMul(const KernelSite& site, std::string* why) {
   const auto shape =
-      MixedMatMulShapeOf(site.node->attrs, site.inputs[0], site.inputs[1], site.outputs[0], why);
+      MixedMatMulShapeOf(site.node->attrs, site.inputs[0], NumbersOf(site.inputs[1]), site.outputs[0], why);
   if (!shape || !BiasFits(*shape, site.inputs, why)) return nullptr;
-  return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
+  std::optional<CodedElements> code;
+  if (site.inputs[1].coded) code.emplace(*site.inputs[1].coded);
+  return MakeKernel([s = *shape, code](const KernelArgs& args) -> std::string {
     const int64_t batches = s.Batches();
     const TensorView &left = args.inputs[0], &right = args.inputs[1], &y = args.outputs[0];
     const MixedFactor a(left.dtype, right.dtype, left.as<void>()),
         b(right.dtype, left.dtype, right.as<void>());
+    const auto b_at = [&](int64_t i) {
+      if (!code) return b[i];
+      const float x = code->At(right.as<void>(), i);
+      return left.dtype == DType::kBFloat16 ? Rounded(x) : x;
+    };
     const TensorView* bias = OptionalInput(args.inputs, 2);
 #pragma omp parallel for collapse(2)
     for (int64_t i = 0; i < batches; ++i)
@@ -25,7 +35,7 @@ std::unique_ptr<Kernel> MatMul(const KernelSite& site, std::string* why) {
         for (int64_t col = 0; col < s.n; ++col) {
           double sum = bias ? bias->as<float>()[col] : 0;
           for (int64_t p = 0; p < s.k; ++p)
-            sum += double{a[at_a + p * s.a_k]} * b[at_b + p * s.b_k + col * s.b_n];
+            sum += double{a[at_a + p * s.a_k]} * b_at(at_b + p * s.b_k + col * s.b_n);
           const int64_t at = (i * s.m + row) * s.n + col;
           if (args.goes_on) sum += y.as<float>()[at];
           WriteMixed(y.dtype, y.as<void>(), at, static_cast<float>(sum));

@@ -2,10 +2,12 @@
 // which a loop decodes right before it. So of all these weights, one or two exist as numbers at a time. Whatever else
 // reads such a weight, as DoRA takes its norms, gets a copy, too.
 //
+// Two nodes read the code itself (RuntimeOp::decodes): a lookup, which decodes the rows that it takes, and the product
+// of a large weight, as the last layer of a language model, which decodes a piece at a time.
+//
 // The codes are made when the weights are loaded, rounded to nearest: a weight has the same error in every step, which
-// belongs to the model that is trained. Tables of embeddings become bfloat16: a lookup takes their rows as they are,
-// and nothing is decoded for the rows that it does not take. What no product and no lookup reads stays float32: scales
-// and shifts are small, and a loop that computes with them may not bear their errors.
+// belongs to the model that is trained. What no product and no lookup reads stays float32: scales and shifts are small,
+// and a loop that computes with them may not bear their errors.
 //
 // What is decoded is float32 here. Under --compute=bf16, narrow-values makes the factors of matrix products bfloat16. A
 // weight that is stored in bfloat16 needs no loop then: the product reads it.
@@ -26,6 +28,10 @@ namespace {
 
 // Smaller ones take few bytes, and a loop of their own would cost more time than they are worth.
 constexpr int64_t kLeastElements = 4096;
+
+// A product decodes a weight of so many elements in pieces: the copy in bfloat16 of a smaller one takes no more memory
+// than the pieces (kCodedPiecesBytes, kRoundedSumBytes).
+constexpr int64_t kLeastElementsOfPieces = 8 << 20;
 
 // Whether the node multiplies operand i, as it does a weight. A third operand is a bias.
 bool IsFactor(const Node& node, size_t i) {
@@ -101,9 +107,17 @@ class Coder {
       if (!IsWeight(value) || value.type.dtype != DType::kFloat32 || context_.marks[v].trained >= 0 ||
           kept[v] || !(multiplied[v] || looked_up[v]) || value.type.Elements().fixed < kLeastElements)
         continue;
-      codes.emplace_back(v, looked_up[v] ? Codec::Cast(kBFloat16) : *context_.frozen_weights);
+      codes.emplace_back(v, *context_.frozen_weights);
     }
     return codes;
+  }
+
+  // Whether the node decodes operand i itself.
+  bool Decodes(const Node& node, size_t i) const {
+    if (Root(node.inputs[i]) != node.inputs[i] || !DecodesOperand(graph_, node, i)) return false;
+    const bool has_bias = node.inputs.size() > 2 && node.inputs[2] != kNoValue;
+    return IsTable(node, i) ||
+           (!has_bias && OperandType(graph_, node, i).Elements().fixed >= kLeastElementsOfPieces);
   }
 
   // Appends the node, with what decodes its operands before it.
@@ -120,6 +134,7 @@ class Coder {
       last_parameter_ = kNoValue;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (!IsCoded(node.inputs[i])) continue;
+      if (Decodes(node, i)) continue;
       const ValueId parameter = Root(node.inputs[i]);
       const bool is_bfloat16 = graph_.value(parameter).coded->codec.IsCast();
       if (is_bfloat16 && IsTable(old, i) && node.inputs[i] == parameter) {

@@ -12,7 +12,7 @@ namespace {
 // if the extent is unknown.
 int64_t ClassesOf(const Graph& graph, const Node& node, PositionsOn positions) {
   if (positions == PositionsOn::kNothing) return 0;
-  const Dims& dims = graph.value(node.inputs[0]).type.dims;
+  const Dims& dims = OperandType(graph, node, 0).dims;
   const auto rank = static_cast<int64_t>(dims.size());
   const int64_t axis = positions == PositionsOn::kLastAxis ? -1 : node.attrs.Int("axis");
   return axis < -rank || axis >= rank ? 0 : dims[static_cast<size_t>(axis < 0 ? axis + rank : axis)].fixed;

@@ -49,7 +49,10 @@ KernelSite SiteOf(const Graph& whole, const BoundNode& bound, int64_t samples, i
   const auto view = [&](ValueId id) {
     return id == kNoValue ? TensorView{} : MakeView(graph.value(id).type, samples);
   };
-  for (ValueId id : node.inputs) site.inputs.push_back(view(id));
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    site.inputs.push_back(view(node.inputs[i]));
+    if (DecodesOperand(graph, node, i)) site.inputs[i].coded = graph.value(node.inputs[i]).coded.get();
+  }
   for (ValueId id : node.outputs) site.outputs.push_back(view(id));
   AddMutated(node, site.inputs, site.outputs);
   return site;

@@ -23,6 +23,9 @@ struct TensorView {
   std::vector<int64_t> dims;
   int64_t elements = 0;
   int64_t bytes = 0;
+  // Of a frozen weight whose code the kernel decodes (RuntimeOp::decodes): what numbers it stands for. The members above
+  // are those of the code. It belongs to the plan.
+  const CodedParameter* coded = nullptr;
 
   // As DevicePointer::as: in kernels alone.
   template <class T>

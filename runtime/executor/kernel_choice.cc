@@ -36,6 +36,8 @@ std::string TextOf(const TensorView& view) {
   if (view.dims.empty() && view.bytes == 0) return "none";
   std::string text(ToString(view.dtype));
   for (size_t d = 0; d < view.dims.size(); ++d) text += (d == 0 ? ":" : "x") + TextOf(view.dims[d]);
+  if (view.coded)
+    text += "=" + TextOf(ToString(view.coded->codec)) + "of" + TextOf(DimsAt(view.coded->type.dims, 1));
   return text;
 }
 

@@ -5,6 +5,7 @@
 
 #include "runtime/plan/operand_extents.h"
 #include "runtime/plan/recurrent_signature.h"
+#include "runtime/plan/runtime_op.h"
 #include "runtime/plan/workspace.h"
 #include "runtime/plan/workspace_rules.h"
 
@@ -94,8 +95,13 @@ CappedDim CudaConvGradWeightWorkspace(const Graph& graph, const Node& node, cons
          LibraryWeights(TypeOf(graph, node.outputs[0]), false);
 }
 
-// Sums to which a bias is added before they are rounded take float32 in the workspace, twice the result at most.
+// Sums to which a bias is added before they are rounded take float32 in the workspace, twice the result at most. So do
+// sums of the pieces of a code.
 CappedDim CudaMatMulWorkspace(const Graph& graph, const Node& node, const Target&) {
+  if (DecodesOperand(graph, node, 1)) {
+    const Dim sums = TypeOf(graph, node.outputs[0]).Elements() * Dim(kFloat);
+    return CappedDim(sums, kMostOfProduct) + kMostOfProduct + kCudaCodedPieceBytes;
+  }
   return TwiceTheOperands(graph, node, kMostOfProduct) +
          RoundedFactor(TypeOf(graph, node.inputs[0]), TypeOf(graph, node.inputs[1]));
 }

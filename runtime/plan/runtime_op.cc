@@ -56,6 +56,7 @@ const RuntimeOp kOps[] = {
      .why_not_of_tokens = WhyNotOfTokensProduct,
      .workspace = {MatMulWorkspace, CudaMatMulWorkspace},
      .goes_on = GoesOnFrom::kSum,
+     .decodes = 1,
      .bfloat16 = {"bb-", "r"}},
     {.name = "Attention",
      .operands = {3, 5},
@@ -131,7 +132,11 @@ const RuntimeOp kOps[] = {
     {.name = "Slice", .why_not_tileable = WhyNotTileableSlice, .moves_numbers = true, .bfloat16 = {"s", "s"}},
     {.name = "SliceGrad", .why_not_tileable = WhyNotTileableSlice, .bfloat16 = {"s", "s"}},
     {.name = "Pad", .bfloat16 = {"s", "s"}},
-    {.name = "Gather", .operands = {2, 3}, .positions = PositionsOn::kAttributeAxis, .bfloat16 = {"s-", "s"}},
+    {.name = "Gather",
+     .operands = {2, 3},
+     .positions = PositionsOn::kAttributeAxis,
+     .decodes = 0,
+     .bfloat16 = {"s-", "s"}},
     {.name = "Scatter", .operands = {2, 4}, .workspace = {nullptr, CudaScatterWorkspace}},
     {.name = "FlatIndex"},
     {.name = "Range", .operands = {0, 0}},
@@ -249,6 +254,18 @@ const RuntimeOp* FindRuntimeOp(std::string_view name) {
 Runs RunsOf(const Node& node) {
   const RuntimeOp* op = FindRuntimeOp(node.op);
   return op ? op->runs : Runs::kKernel;
+}
+
+bool DecodesOperand(const Graph& graph, const Node& node, size_t i) {
+  const RuntimeOp* op = FindRuntimeOp(node.op);
+  if (!op || op->decodes != static_cast<int>(i) || node.inputs[i] == kNoValue) return false;
+  const auto& coded = graph.value(node.inputs[i]).coded;
+  return coded && !coded->codec.IsCast();
+}
+
+const TensorType& OperandType(const Graph& graph, const Node& node, size_t i) {
+  const Value& value = graph.value(node.inputs[i]);
+  return DecodesOperand(graph, node, i) ? value.coded->type : value.type;
 }
 
 char BFloat16Letter(std::string_view letters, size_t i) { return letters[std::min(i, letters.size() - 1)]; }

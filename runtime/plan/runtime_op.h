@@ -86,6 +86,9 @@ struct RuntimeOp {
   GoesOnFrom goes_on = GoesOnFrom::kNothing;
   // The first operand that kernels write; they write all that follow. kNone: none. Loops: Node::mutates.
   int writes_from = kNone;
+  // The operand that may be the code of a frozen weight (Value::coded), which kernels decode as they read it. kNone:
+  // none; loops decode as their programs say.
+  int decodes = kNone;
   // each element of the result is an element of some operand, unchanged
   bool moves_numbers = false;
   BFloat16s bfloat16 = {};
@@ -106,6 +109,11 @@ inline bool RunsProgram(const Node& node) { return RunsOf(node) == Runs::kProgra
 // What is wrong with the number of the node's operands and results. Nullopt if nothing is, or if
 // the operator is not in the table.
 std::optional<std::string> WrongCounts(const Node& node);
+
+// What the node's kernel computes with as operand i: of a code that it decodes, the numbers; else the value's own type.
+const TensorType& OperandType(const Graph& graph, const Node& node, size_t i);
+// Whether operand i is a code that the kernel decodes.
+bool DecodesOperand(const Graph& graph, const Node& node, size_t i);
 
 // The letter of BFloat16s for operand or result i.
 char BFloat16Letter(std::string_view letters, size_t i);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/plan/runtime_op.h"
+
 namespace act {
 namespace {
 
@@ -79,7 +81,7 @@ std::optional<std::string> WhyNotTileableConvolution(const Graph& graph, const N
 // Or the product sums over samples, which are then the rows of both operands.
 std::optional<std::string> WhyNotTileableProduct(const Graph& graph, const Node& node) {
   const ValueId a = node.inputs[0], b = node.inputs[1];
-  const size_t rank_a = TypeOf(graph, a).dims.size(), rank_b = TypeOf(graph, b).dims.size();
+  const size_t rank_a = TypeOf(graph, a).dims.size(), rank_b = OperandType(graph, node, 1).dims.size();
   const bool trans_a = node.attrs.Int("trans_a") != 0, trans_b = node.attrs.Int("trans_b") != 0;
   if (!IsSlice(graph, a)) return "its first operand is not of samples";
   if (!IsSlice(graph, node.outputs[0])) {

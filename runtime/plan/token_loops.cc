@@ -69,7 +69,7 @@ std::optional<Graph> TokenGraph(const Graph& graph, const Node& node, int64_t to
       const Value& value = graph.value(id);
       std::optional<TensorType> type = TokenType(value.type, tokens);
       if (!type) return std::nullopt;
-      alone.values.push_back({.name = value.name, .type = std::move(*type), .kind = value.kind, .data = {}});
+      alone.values.push_back({.name = value.name, .type = std::move(*type), .kind = value.kind, .data = {}, .coded = value.coded});
       id = static_cast<ValueId>(alone.values.size()) - 1;
     }
   if (copy.program.Empty()) return alone;

@@ -4,6 +4,7 @@
 
 #include "runtime/plan/operand_extents.h"
 #include "runtime/plan/recurrent_signature.h"
+#include "runtime/plan/runtime_op.h"
 #include "runtime/plan/workspace.h"
 
 namespace act {
@@ -183,6 +184,10 @@ CappedDim MatMulWorkspace(const Graph& graph, const Node& node, const Target&) {
   const int64_t k = fixed ? std::min<int64_t>(RoundUp(Extent(a, k_axis), 64), 1024) : 1024;
   const int64_t block = k * 64 * kFloat;
   const int64_t scratch = std::min(kThreads * (block * (trans_a ? 2 : 1) + 16 * kKiB), 2560 * kKiB);
+  if (DecodesOperand(graph, node, 1)) {
+    const bool pieces = a.dtype == DType::kBFloat16;
+    return std::max(WidenedProduct(graph, node), pieces ? kCodedPiecesBytes + kRoundedSumBytes + scratch : 0);
+  }
   const TensorType& b = TypeOf(graph, node.inputs[1]);
   if (a.dtype != DType::kBFloat16 && b.dtype != DType::kBFloat16) return scratch;
   return std::max(WidenedProduct(graph, node), SaturatingAdd(RoundedFactor(graph, node), scratch));

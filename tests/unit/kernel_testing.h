@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@ struct TestTensor {
   std::vector<int64_t> dims;
   std::vector<std::byte> bytes;
   bool present = true;
+  std::shared_ptr<const CodedParameter> coded = nullptr;  // of a frozen weight: dims and bytes are those of its code
 
   template <class T>
   T* as() {
@@ -36,7 +38,7 @@ struct TestTensor {
   TensorView View(bool with_data) {
     if (!present) return {};
     return {DevicePointer(with_data ? bytes.data() : nullptr), dtype, dims, elements(),
-            elements() * ByteSize(dtype)};
+            elements() * ByteSize(dtype), coded.get()};
   }
 };
 
@@ -99,7 +101,8 @@ inline int64_t PlannedWorkspace(const OpCase& c, const Target& target = CpuTarge
   node.attrs = c.attrs;
   const auto add = [&graph](const TestTensor& t) {
     if (!t.present) return kNoValue;
-    graph.values.push_back({"", {t.dtype, Dims(t.dims.begin(), t.dims.end())}, ValueKind::kActivation, {}});
+    graph.values.push_back(
+        {"", {t.dtype, Dims(t.dims.begin(), t.dims.end())}, ValueKind::kActivation, {}, t.coded});
     return static_cast<ValueId>(graph.values.size() - 1);
   };
   for (const TestTensor& t : c.inputs) node.inputs.push_back(add(t));

@@ -1,0 +1,28 @@
+// Kernels of a card that read frozen weights as codes, on the fake card.
+#include "kernels/cuda/registry.h"
+#include "kernels/site/strided.h"
+#include "tests/unit/coded_operand_cases.h"
+#include "tests/unit/cuda_testing.h"
+
+namespace act {
+namespace {
+
+TEST(CudaCodedGather, AgreesWithTheReference) {
+  ForCodedLookups([](const OpCase& coded, const OpCase&) {
+    EXPECT_GT(CompareCudaWithReference(cuda::RegisterCudaGather, coded, 0), 0)
+        << DimsText(coded.outputs[0].dims);
+  });
+}
+
+TEST(CudaCodedMatMul, AgreesWithTheReference) {
+  // Two pieces in float32: of columns, and of the sum.
+  const std::vector<CodedProductCase> large = {{{2, 1024}, {5000, 1024}, {2, 5000}, false, true},
+                                               {{2, 5000}, {5000, 1024}, {2, 1024}, false, false}};
+  ForCodedProducts(large, [&](const OpCase& c) {
+    EXPECT_GT(CompareCudaWithReference(cuda::RegisterCudaMatMul, c, 0), 0)
+        << ToString(c.inputs[1].coded->type) << " to " << ToString(c.outputs[0].dtype);
+  });
+}
+
+}  // namespace
+}  // namespace act
