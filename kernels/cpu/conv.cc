@@ -3,7 +3,9 @@
 #include "kernels/cpu/conv_primitive.h"
 #include "kernels/cpu/matmul.h"
 #include "kernels/cpu/pixel_product.h"
+#include "kernels/cpu/weight_packing.h"
 #include "kernels/cpu/widened_conv.h"
+#include "kernels/site/coded_operand.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/workspace_text.h"
@@ -14,21 +16,22 @@ namespace {
 // In the names of oneDNN's implementations that multiply tiles.
 constexpr char kTiles[] = "amx";
 
-// Workspace: [packed weights][scratch].
+// Workspace: [packed weights][scratch, or before that, what packing needs].
 class DnnlConv final : public Kernel {
  public:
+  // packing: of the weights; empty for their gradient.
   DnnlConv(const DnnlContext& context, ConvDirection direction, const ConvProblem& p,
-           const ConvImplementation& impl)
+           const ConvImplementation& impl, WeightPacking packing)
       : weight_(direction == ConvDirection::kGradWeight),
         name_(impl.name),
         threads_(impl.threads),
         scratch_at_(AlignedBytes(impl.packed_weights)),
-        workspace_bytes_(impl.WorkspaceBytes()),
+        workspace_bytes_(scratch_at_ + std::max(AlignedBytes(impl.scratch), packing.ScratchBytes())),
         conv_(context, direction, p, impl),
+        pack_(std::move(packing)),
         has_bias_(p.bias.get_size() > 0) {
     const ThreadScope scope(threads_);
-    pack_ = weight_ ? WeightReorder(context, impl.packed_weights, p.plain_weights)
-                    : WeightReorder(context, p.plain_weights, impl.packed_weights);
+    if (weight_) unpack_ = WeightReorder(context, impl.packed_weights, p.plain_weights);
   }
 
   std::string Run(const KernelArgs& args) override {
@@ -39,9 +42,9 @@ class DnnlConv final : public Kernel {
     void* result = args.outputs[0].as<void>();
     if (weight_) {
       const std::string error = conv_.RunGradWeight(first, second, packed, scratch);
-      return error.empty() ? pack_.Run(packed, result) : error;
+      return error.empty() ? unpack_.Run(packed, result) : error;
     }
-    if (std::string error = pack_.Run(second, packed); !error.empty()) return error;
+    if (std::string error = pack_.Run(second, packed, scratch); !error.empty()) return error;
     return conv_.Run(first, packed, has_bias_ ? args.inputs[2].as<void>() : nullptr, result, scratch);
   }
 
@@ -57,7 +60,8 @@ class DnnlConv final : public Kernel {
   int threads_;
   int64_t scratch_at_, workspace_bytes_;
   ConvPrimitive conv_;
-  WeightReorder pack_;
+  WeightPacking pack_;
+  WeightReorder unpack_;
   bool has_bias_;
 };
 
@@ -73,7 +77,16 @@ std::unique_ptr<Kernel> Create(const DnnlContext& context, ConvDirection directi
       for (int threads : ThreadLadder(site.threads)) {
         const auto impl =
             ChooseConv(context, direction, problem, threads, site.workspace_bytes, &reason, wanted);
-        if (impl) return std::make_unique<DnnlConv>(context, direction, problem, *impl);
+        if (!impl) continue;
+        const ThreadScope scope(threads);
+        std::optional<WeightPacking> packing = WeightPacking();
+        if (direction != ConvDirection::kGradWeight)
+          packing = WeightPacking::Of(context, problem.plain_weights, impl->packed_weights,
+                                      site.inputs[1].coded, &reason);
+        if (!packing) continue;
+        auto kernel = std::make_unique<DnnlConv>(context, direction, problem, *impl, std::move(*packing));
+        if (kernel->WorkspaceBytes() <= site.workspace_bytes) return kernel;
+        reason = TooLittleWorkspace(kernel->WorkspaceBytes(), site.workspace_bytes);
       }
   } catch (const dnnl::error& error) {
     reason = error.what();
@@ -128,7 +141,7 @@ void RegisterDnnlConv(KernelRegistry& registry, const std::shared_ptr<DnnlContex
   const auto add = [&](const std::string& op, const std::string& name, Creator create,
                        ConvDirection direction) {
     registry.Add(op, {name, [context, create, direction](const KernelSite& site, std::string* why) {
-                        return create(*context, direction, site, why);
+                        return create(*context, direction, WithNumbers(site, 1), why);
                       }});
   };
   const auto add_widened = [&] {

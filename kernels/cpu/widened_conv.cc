@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/convert_bfloat16.h"
+#include "kernels/cpu/weight_packing.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/workspace_text.h"
@@ -15,11 +16,14 @@ namespace {
 constexpr int64_t kFloat = sizeof(float);
 
 // y of x, or dx of dy. Each thread widens, computes and rounds chunks of its own, in its part of the
-// workspace: [packed weights, for each layout][thread 0: operand, result, scratch][thread 1: ..]...
+// workspace: [packed weights, for each layout][thread 0: operand, result, scratch][thread 1: ..]... Packing comes before,
+// and may use the threads' parts.
 class WidenedConv final : public Kernel {
  public:
-  WidenedConv(const ConvSite& site, ConvDirection direction, int threads)
+  // coded: of the weights, if they are a code; else null.
+  WidenedConv(const ConvSite& site, ConvDirection direction, int threads, const CodedParameter* coded)
       : site_(site),
+        coded_(coded),
         forward_(direction == ConvDirection::kForward),
         threads_(threads),
         widened_(site.shape),
@@ -58,7 +62,10 @@ class WidenedConv final : public Kernel {
       Shape shape{impl->packed_weights, same ? 0 : packed_bytes_, {}, {}};
       if (!same) {
         const ThreadScope scope(threads_);
-        shape.pack = WeightReorder(context, problem.plain_weights, impl->packed_weights);
+        auto packing = WeightPacking::Of(context, problem.plain_weights, impl->packed_weights, coded_, why);
+        if (!packing) return false;
+        shape.pack = std::move(*packing);
+        packing_bytes_ = std::max(packing_bytes_, shape.pack.ScratchBytes());
         packed_bytes_ += AlignedBytes(impl->packed_weights);
       }
       for (int t = 0; t < threads_; ++t) shape.of_threads.emplace_back(context, direction, problem, *impl);
@@ -78,7 +85,8 @@ class WidenedConv final : public Kernel {
     for (Shape& shape : shapes_) {
       if (shape.pack.empty()) continue;
       auto* weights = packed + shape.packed_at;
-      if (std::string error = shape.pack.Run(args.inputs[1].as<void>(), weights); !error.empty())
+      if (std::string error = shape.pack.Run(args.inputs[1].as<void>(), weights, packed + packed_bytes_);
+          !error.empty())
         return error;
       // Rounded factors, as in oneDNN's bfloat16 convolutions.
       RoundInPlace(reinterpret_cast<float*>(weights), static_cast<int64_t>(shape.layout.get_size()) / kFloat,
@@ -96,7 +104,7 @@ class WidenedConv final : public Kernel {
   }
 
   int64_t WorkspaceBytes() const override {
-    return SaturatingAdd(packed_bytes_, SaturatingMul(threads_, ThreadBytes()));
+    return SaturatingAdd(packed_bytes_, std::max(SaturatingMul(threads_, ThreadBytes()), packing_bytes_));
   }
   bool IsLibraryCall() const override { return true; }
   std::string Describe() const override {
@@ -109,7 +117,7 @@ class WidenedConv final : public Kernel {
   struct Shape {
     dnnl::memory::desc layout;
     int64_t packed_at;
-    WeightReorder pack;  // empty if it has the layout of the other shape
+    WeightPacking pack;  // empty if it has the layout of the other shape
     std::vector<ConvPrimitive> of_threads;
   };
 
@@ -141,6 +149,7 @@ class WidenedConv final : public Kernel {
   }
 
   const ConvSite site_;
+  const CodedParameter* const coded_;  // while it is made
   const bool forward_;
   const int threads_;
   const WidenedShape widened_;
@@ -149,7 +158,7 @@ class WidenedConv final : public Kernel {
   const bool rounds_;
   std::string name_;
   std::vector<Shape> shapes_;
-  int64_t operand_bytes_ = 0, result_bytes_ = 0, packed_bytes_ = 0, scratch_bytes_ = 0;
+  int64_t operand_bytes_ = 0, result_bytes_ = 0, packed_bytes_ = 0, scratch_bytes_ = 0, packing_bytes_ = 0;
 };
 
 }  // namespace
@@ -162,7 +171,7 @@ std::unique_ptr<Kernel> CreateWidenedConv(const DnnlContext& context, ConvDirect
   std::string reason = "oneDNN has no fast implementation";
   try {
     for (const int threads : ThreadLadder(site.threads)) {
-      auto kernel = std::make_unique<WidenedConv>(*conv, direction, threads);
+      auto kernel = std::make_unique<WidenedConv>(*conv, direction, threads, site.inputs[1].coded);
       if (kernel->Make(context, site.workspace_bytes, &reason)) return kernel;
     }
   } catch (const dnnl::error& error) {

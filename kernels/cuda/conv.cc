@@ -10,6 +10,7 @@
 #include "kernels/cuda/product.h"
 #include "kernels/cuda/registry.h"
 #include "kernels/cuda/widened_conv.h"
+#include "kernels/site/coded_operand.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/workspace_text.h"
 
@@ -102,8 +103,9 @@ std::unique_ptr<Kernel> CreateLibraryConv(const CudaContext& context, Direction 
   const auto forward = math == FloatMath::kStrict && direction == Direction::kInputGradient
                            ? InputGradientAsForward(*shape)
                            : std::nullopt;
-  const auto weights = forward ? LibraryWeights::ForInputGradient(context, *shape, why)
-                               : LibraryWeights::Of(context, *shape, direction, bfloat16, why);
+  const auto weights =
+      forward ? LibraryWeights::ForInputGradient(context, *shape, site.inputs[1].coded, why)
+              : LibraryWeights::Of(context, *shape, direction, bfloat16, site.inputs[1].coded, why);
   if (!weights) return nullptr;
   const int64_t weights_bytes =
       weights->AreOurs() ? 0 : RoundUp(bfloat16 ? at.w->bytes / 2 : at.w->bytes, kAlignment);
@@ -156,7 +158,9 @@ void RegisterCudaConv(KernelRegistry& registry, const CudaContext& context) {
                     }});
     };
     entry("cublaslt.pointwise_", CreatePointwise);
-    entry("cudnn.", CreateLibraryConv);
+    entry("cudnn.", [](const CudaContext& library, Direction of, const KernelSite& site, std::string* why) {
+      return CreateLibraryConv(library, of, WithNumbers(site, 1), why);
+    });
     entry("cuda.", CreateConvTiles);
   };
   add("Conv", "conv", Direction::kForward);

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "kernels/cuda/coded_numbers.h"
 #include "kernels/cuda/conversion.h"
 #include "kernels/cuda/libraries.h"
 #include "kernels/cuda/strided_copy.h"
@@ -14,16 +15,17 @@ namespace act::cuda {
 // Ours are [M,C/group,taps], the library's [M,taps,C/group]. A gradient comes the other way.
 class LibraryWeights {
  public:
-  // `rounds`: what is multiplied is bfloat16, and so are the library's weights. Nullopt, with the reason in
-  // *why, if it cannot be done.
+  // `rounds`: what is multiplied is bfloat16, and so are the library's weights. `coded`: ours are frozen, and lie in
+  // memory as a code; else null. Nullopt, with the reason in *why, if it cannot be done.
   static std::optional<LibraryWeights> Of(const CudaContext& context, const ConvShape& shape,
-                                          ConvolutionDirection direction, bool rounds, std::string* why);
+                                          ConvolutionDirection direction, bool rounds,
+                                          const CodedParameter* coded, std::string* why);
   // Those of a dense convolution with float32 weights whose forward pass over dy makes dx: [C,taps,M], with the
   // taps in opposite order.
   static std::optional<LibraryWeights> ForInputGradient(const CudaContext& context, const ConvShape& shape,
-                                                        std::string* why);
+                                                        const CodedParameter* coded, std::string* why);
   // The library takes ours as they are.
-  bool AreOurs() const { return !transpose_ && !round_ && !turn_; }
+  bool AreOurs() const { return !transpose_ && !round_ && !turn_ && !decode_; }
   Status Run(const void* from, void* to) const;
 
  private:
@@ -33,6 +35,7 @@ class LibraryWeights {
   std::optional<TileTranspose> transpose_;  // if there is more than one tap, and channel
   std::optional<Conversion> round_;
   std::optional<StridedCopy> turn_;
+  std::optional<StridedDecoding> decode_;  // into the library's order
 };
 
 }  // namespace act::cuda

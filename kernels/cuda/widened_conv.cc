@@ -152,7 +152,7 @@ std::unique_ptr<Kernel> CreateWidenedConv(const CudaContext& context, Direction 
                                           const KernelSite& site, const ConvShape& shape, std::string* why) {
   const ConvOperands at(direction, site.inputs, site.outputs);
   const bool gradient = direction == Direction::kWeightGradient;
-  const auto weights = LibraryWeights::Of(context, shape, direction, !gradient, why);
+  const auto weights = LibraryWeights::Of(context, shape, direction, !gradient, site.inputs[1].coded, why);
   if (!weights) return nullptr;
   Layout layout;
   layout.x = SideOf(*at.x);

@@ -1,5 +1,6 @@
 #include "kernels/math/convert.h"
 #include "kernels/reference/registry.h"
+#include "kernels/site/coded_operand.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
 #include "kernels/site/window.h"
@@ -24,13 +25,17 @@ double Factor(float w) {
 
 // y[n,o,m] = bias[m] + sum over k, c of x[n,i(o,k),c] w[m,c,k]
 std::unique_ptr<Kernel> Conv(const KernelSite& site, std::string* why) {
-  const auto shape = MixedConvShapeOf(site.node->attrs, site.inputs[0], site.inputs[1], site.outputs[0], why);
+  const auto shape =
+      MixedConvShapeOf(site.node->attrs, site.inputs[0], NumbersOf(site.inputs[1]), site.outputs[0], why);
   if (!shape) return nullptr;
-  const auto run = [s = *shape](const KernelArgs& args, auto in, auto out) -> std::string {
+  const auto run = [s = *shape, code = CodeOfOperand(site, 1)](const KernelArgs& args, auto in,
+                                                               auto out) -> std::string {
     using In = decltype(in);
     using Out = decltype(out);
     const In* x = args.inputs[0].as<In>();
-    const float* w = args.inputs[1].as<float>();
+    const auto w = [&, from = args.inputs[1].as<float>()](int64_t i) {
+      return code ? code->At(from, i) : from[i];
+    };
     const float* bias = args.inputs.size() > 2 ? args.inputs[2].as<float>() : nullptr;
     Out* y = args.outputs[0].as<Out>();
     const int64_t taps = s.KernelPixels(), cin = s.GroupIn(), pixels = s.OutPixels();
@@ -48,7 +53,7 @@ std::unique_ptr<Kernel> Conv(const KernelSite& site, std::string* why) {
             const int64_t pixel = ((n * s.in[0] + i0) * s.in[1] + i1) * s.in[2] + i2;
             const In* row = x + pixel * s.channels + m / s.GroupOut() * cin;
             for (int64_t c = 0; c < cin; ++c)
-              sum += ToFloat(row[c]) * Factor<In>(w[(m * cin + c) * taps + k]);
+              sum += ToFloat(row[c]) * Factor<In>(w((m * cin + c) * taps + k));
           }
           y[(n * pixels + p) * s.out_channels + m] = FromFloat<Out>(static_cast<float>(sum));
         }
@@ -62,13 +67,17 @@ std::unique_ptr<Kernel> Conv(const KernelSite& site, std::string* why) {
 
 // dx[n,i,c] = sum over the (o, k) that read i, and m, of dy[n,o,m] w[m,c,k]
 std::unique_ptr<Kernel> ConvGradInput(const KernelSite& site, std::string* why) {
-  const auto shape = MixedConvShapeOf(site.node->attrs, site.outputs[0], site.inputs[1], site.inputs[0], why);
+  const auto shape =
+      MixedConvShapeOf(site.node->attrs, site.outputs[0], NumbersOf(site.inputs[1]), site.inputs[0], why);
   if (!shape) return nullptr;
-  const auto run = [s = *shape](const KernelArgs& args, auto in, auto out_type) -> std::string {
+  const auto run = [s = *shape, code = CodeOfOperand(site, 1)](const KernelArgs& args, auto in,
+                                                               auto out_type) -> std::string {
     using In = decltype(in);
     using Out = decltype(out_type);
     const In* dy = args.inputs[0].as<In>();
-    const float* w = args.inputs[1].as<float>();
+    const auto w = [&, from = args.inputs[1].as<float>()](int64_t i) {
+      return code ? code->At(from, i) : from[i];
+    };
     Out* dx = args.outputs[0].as<Out>();
     const int64_t taps = s.KernelPixels(), cin = s.GroupIn(), cout = s.GroupOut(), pixels = s.InPixels();
 #pragma omp parallel for collapse(2)
@@ -93,7 +102,7 @@ std::unique_ptr<Kernel> ConvGradInput(const KernelSite& site, std::string* why) 
             const int64_t g = c / cin;
             const In* row = dy + (n * s.OutPixels() + out) * s.out_channels + g * cout;
             for (int64_t m = 0; m < cout; ++m)
-              sum += ToFloat(row[m]) * Factor<In>(w[((g * cout + m) * cin + c % cin) * taps + k]);
+              sum += ToFloat(row[m]) * Factor<In>(w(((g * cout + m) * cin + c % cin) * taps + k));
           }
           dx[(n * pixels + p) * s.channels + c] = FromFloat<Out>(static_cast<float>(sum));
         }

@@ -19,9 +19,7 @@ std::unique_ptr<Kernel> Gather(const KernelSite& site, std::string* why) {
   const auto shape = LookupShapeOf(site.node->attrs, NumbersOf(site.inputs[0]), site.outputs[0],
                                    site.inputs[1], OptionalInput(site.inputs, 2), why);
   if (!shape) return nullptr;
-  std::optional<CodedElements> code;
-  if (site.inputs[0].coded) code.emplace(*site.inputs[0].coded);
-  return MakeKernel([s = *shape, code](const KernelArgs& args) -> std::string {
+  return MakeKernel([s = *shape, code = CodeOfOperand(site, 0)](const KernelArgs& args) -> std::string {
     const TensorView &x = args.inputs[0], &index = args.inputs[1], &y = args.outputs[0];
     const TensorView* live = OptionalInput(args.inputs, 2);
     if (y.elements == 0) return "";

@@ -1,5 +1,3 @@
-#include <optional>
-
 #include "kernels/reference/registry.h"
 #include "kernels/site/coded_operand.h"
 #include "kernels/site/dereference.h"
@@ -15,9 +13,7 @@ std::unique_ptr<Kernel> MatMul(const KernelSite& site, std::string* why) {
   const auto shape =
       MixedMatMulShapeOf(site.node->attrs, site.inputs[0], NumbersOf(site.inputs[1]), site.outputs[0], why);
   if (!shape || !BiasFits(*shape, site.inputs, why)) return nullptr;
-  std::optional<CodedElements> code;
-  if (site.inputs[1].coded) code.emplace(*site.inputs[1].coded);
-  return MakeKernel([s = *shape, code](const KernelArgs& args) -> std::string {
+  return MakeKernel([s = *shape, code = CodeOfOperand(site, 1)](const KernelArgs& args) -> std::string {
     const int64_t batches = s.Batches();
     const TensorView &left = args.inputs[0], &right = args.inputs[1], &y = args.outputs[0];
     const MixedFactor a(left.dtype, right.dtype, left.as<void>()),

@@ -11,6 +11,13 @@ TensorView NumbersOf(const TensorView& operand) {
   return operand.coded ? MakeView(operand.coded->type, 1) : operand;
 }
 
+KernelSite WithNumbers(KernelSite site, size_t i) {
+  const CodedParameter* const coded = site.inputs[i].coded;
+  site.inputs[i] = NumbersOf(site.inputs[i]);
+  site.inputs[i].coded = coded;
+  return site;
+}
+
 float CodedElements::At(const void* code, int64_t i) const {
   const auto* const bytes = static_cast<const uint8_t*>(code);
   const GroupPlace group = PlaceOfGroup(codec_, layout_, i / codec_.group_size);

@@ -2,8 +2,8 @@
 // which a loop decodes right before it. So of all these weights, one or two exist as numbers at a time. Whatever else
 // reads such a weight, as DoRA takes its norms, gets a copy, too.
 //
-// Two nodes read the code itself (RuntimeOp::decodes): a lookup, which decodes the rows that it takes, and the product
-// of a large weight, as the last layer of a language model, which decodes a piece at a time.
+// Some nodes read the code itself (RuntimeOp::decodes): a lookup, which decodes the rows that it takes, and products of
+// large weights, as the last layer of a language model, which decode a piece at a time.
 //
 // The codes are made when the weights are loaded, rounded to nearest: a weight has the same error in every step, which
 // belongs to the model that is trained. What no product and no lookup reads stays float32: scales and shifts are small,
@@ -21,6 +21,7 @@
 #include "passes/pass.h"
 #include "passes/precision/round_factors.h"
 #include "runtime/plan/alias.h"
+#include "runtime/plan/operand_extents.h"
 #include "runtime/plan/runtime_op.h"
 
 namespace act {
@@ -32,6 +33,9 @@ constexpr int64_t kLeastElements = 4096;
 // A product decodes a weight of so many elements in pieces: the copy in bfloat16 of a smaller one takes no more memory
 // than the pieces (kCodedPiecesBytes, kRoundedSumBytes).
 constexpr int64_t kLeastElementsOfPieces = 8 << 20;
+// A convolution decodes into the layout that it multiplies, beside some rows in float32 (kCodedRowsBytes). A copy would
+// be float32, too.
+constexpr int64_t kLeastElementsOfConvolution = 2 << 20;
 
 // Whether the node multiplies operand i, as it does a weight. A third operand is a bias.
 bool IsFactor(const Node& node, size_t i) {
@@ -115,9 +119,14 @@ class Coder {
   // Whether the node decodes operand i itself.
   bool Decodes(const Node& node, size_t i) const {
     if (Root(node.inputs[i]) != node.inputs[i] || !DecodesOperand(graph_, node, i)) return false;
+    if (IsTable(node, i)) return true;
+    const TensorType& type = OperandType(graph_, node, i);
+    const int64_t elements = type.Elements().fixed;
+    if (OpOf(node).product != Product::kMatrix)
+      return node.attrs.Int("group", 1) == 1 && WindowTaps(type) > 1 &&
+             elements >= kLeastElementsOfConvolution;
     const bool has_bias = node.inputs.size() > 2 && node.inputs[2] != kNoValue;
-    return IsTable(node, i) ||
-           (!has_bias && OperandType(graph_, node, i).Elements().fixed >= kLeastElementsOfPieces);
+    return !has_bias && elements >= kLeastElementsOfPieces;
   }
 
   // Appends the node, with what decodes its operands before it.

@@ -36,9 +36,9 @@ int64_t Aligned(int64_t bytes) { return RoundUp(bytes, AlignmentOf(TargetKind::k
 
 CappedDim TwiceTheOperands(const Graph& graph, const Node& node, int64_t most) {
   Dim bytes;
-  for (const auto* operands : {&node.inputs, &node.outputs})
-    for (const ValueId id : *operands)
-      if (id != kNoValue) bytes = bytes + TypeOf(graph, id).Bytes();
+  for (size_t i = 0; i < node.inputs.size(); ++i)
+    if (node.inputs[i] != kNoValue) bytes = bytes + OperandType(graph, node, i).Bytes();
+  for (const ValueId id : node.outputs) bytes = bytes + TypeOf(graph, id).Bytes();
   return {bytes * Dim(2), most};
 }
 
@@ -87,7 +87,7 @@ CappedDim CudaLoopWorkspace(const Graph& graph, const Node& node, const Target& 
 CappedDim CudaConvWorkspace(const Graph& graph, const Node& node, const Target&) {
   const bool rounds = IsBFloat16(TypeOf(graph, node.inputs[0]));
   return TwiceTheOperands(graph, node, kMostOfConvolution) +
-         LibraryWeights(TypeOf(graph, node.inputs[1]), rounds);
+         LibraryWeights(OperandType(graph, node, 1), rounds);
 }
 
 CappedDim CudaConvGradWeightWorkspace(const Graph& graph, const Node& node, const Target&) {

@@ -94,6 +94,9 @@ inline constexpr int64_t kProductRows = 96, kProductDepth = 384, kProductColumns
 // A larger one is rounded in pieces of so many bytes. If these are parts of the sum, a bfloat16 result has room for
 // float32 sums of some rows.
 inline constexpr int64_t kRoundedFactorBytes = 16 << 20, kRoundedSumBytes = 8 << 20;
+// Weights of a convolution that are a code are decoded some rows at a time: so many bytes in float32 or, if those of a
+// block of so many rows are more, such a block.
+inline constexpr int64_t kCodedRowsBytes = 2 << 20, kCodedRows = 64;
 // A factor that is a code is decoded in pieces: on a CPU of at most so many bytes in bfloat16 for each thread, and so
 // many for all; on a card of so many bytes in the type of the other factor.
 inline constexpr int64_t kCodedPieceBytes = 512 << 10, kCodedPiecesBytes = 8 << 20, kCudaCodedPieceBytes = 16 << 20;

@@ -57,6 +57,13 @@ int64_t WeightsWorkspace(const TensorType& w, const Node& node) {
   return SaturatingAdd(PackedWeights(w, node.attrs.Int("group", 1)), kSmallScratch);
 }
 
+// Rows of coded weights in float32 (kernels/cpu/weight_packing.h).
+int64_t DecodedRows(const Graph& graph, const Node& node, const TensorType& w) {
+  if (!DecodesOperand(graph, node, 1)) return 0;
+  const int64_t row = SaturatingMul(SaturatingMul(Extent(w, 1), WindowTaps(w)), kFloat);
+  return std::max(kCodedRowsBytes, SaturatingMul(row, kCodedRows));
+}
+
 // The extent of an axis of a product, counted from the last. One that varies with N is without bound.
 int64_t ProductExtent(const TensorType& type, size_t from_last) {
   if (type.dims.size() < 2) return 1;
@@ -139,16 +146,16 @@ CappedDim LoopWorkspace(const Graph& graph, const Node& node, const Target& targ
 }
 
 CappedDim ConvWorkspace(const Graph& graph, const Node& node, const Target&) {
-  const TensorType &x = TypeOf(graph, node.inputs[0]), &w = TypeOf(graph, node.inputs[1]);
-  const int64_t weights = WeightsWorkspace(w, node);
+  const TensorType &x = TypeOf(graph, node.inputs[0]), &w = OperandType(graph, node, 1);
+  const int64_t weights = SaturatingAdd(WeightsWorkspace(w, node), DecodedRows(graph, node, w));
   if (!IsBFloat16(graph, node.inputs[0])) return weights;
   return SaturatingAdd(weights, BFloat16Buffers(x, TypeOf(graph, node.outputs[0]), w, node, kTileScratch));
 }
 
 // With strides, one image of dy at a time is spread out, in a buffer per thread.
 CappedDim ConvGradInputWorkspace(const Graph& graph, const Node& node, const Target&) {
-  const TensorType &dy = TypeOf(graph, node.inputs[0]), &w = TypeOf(graph, node.inputs[1]);
-  const int64_t weights = WeightsWorkspace(w, node);
+  const TensorType &dy = TypeOf(graph, node.inputs[0]), &w = OperandType(graph, node, 1);
+  const int64_t weights = SaturatingAdd(WeightsWorkspace(w, node), DecodedRows(graph, node, w));
   if (IsBFloat16(graph, node.inputs[0]))
     return SaturatingAdd(weights, BFloat16Buffers(TypeOf(graph, node.outputs[0]), dy, w, node, kTileScratch));
   return SaturatingAdd(weights, HasStride(node) ? PerThread(Image(dy, 1), 4, 4 * kMiB) : 0);

@@ -147,6 +147,51 @@ TEST_F(FrozenWeights, AreComparedWithAPlanThatDoesNotHaveThem) {
   }
 }
 
+// id i64[N] -> a row of "table" -> a trained product -> scores, by the product with the same table.
+constexpr int64_t kWords = 20000, kWidth = 420;
+std::string LanguageModel() {
+  return OnnxModel()
+      .Input("id", onnx::TensorProto::INT64, {"N"})
+      .Input("label", onnx::TensorProto::INT64, {"N"})
+      .Weight("table", {kWords, kWidth})
+      .Weight("trained.weight", {kWidth, kWidth})
+      .Node("lookup", "Gather", {"table", "id"}, "row")
+      .Node("product", "MatMul", {"row", "trained.weight"}, "a")
+      .Node("transposed", "Transpose", {"table"}, "columns")
+      .Node("last", "MatMul", {"a", "columns"}, "logits")
+      .Node("criterion", "SoftmaxCrossEntropyLoss", {"logits", "label"}, "loss")
+      .Output("loss", {})
+      .Bytes();
+}
+
+// The lookup and both products with the table read its code: no copy of it exists.
+TEST_F(FrozenWeights, OfALanguageModelAreNeverDecodedWhole) {
+  const std::string model = Write(LanguageModel());
+  const Args flags = {"--freeze=table", "--batch=4", "--report=none",
+                      "--report-json=" + (scratch_ / "plan.json")};
+  const auto loss_of = [&](const std::string& compute, const std::string& form) {
+    Args args = Command(model, flags);
+    args.insert(args.end(), {"--compute=" + compute, "--frozen-weights=" + form});
+    ExpectDone(args);
+    Run({"--steps=2", "--report-json=" + (scratch_ / "run.json")});
+    const llvm::json::Object planned = Report("plan.json"), run = Report("run.json");
+    EXPECT_EQ(run.getInteger("peak_bytes"), planned.getInteger("peak_bytes")) << compute << ", " << form;
+    if (form != "f32") {
+      EXPECT_LT(*planned.getInteger("peak_bytes") - *planned.getInteger("parameters_bytes"),
+                2 * kWords * kWidth + (20 << 20))
+          << "less than the table in bfloat16, besides the bound of a product's scratch space";
+    }
+    return *(*run.getArray("losses"))[1].getAsNumber();
+  };
+  for (const char* compute : {"f32", "bf16"}) {
+    const double exact = loss_of(compute, "f32");
+    // A step of 16 levels is .004 of weights of up to .03, and of 256 levels a 17th of that. Scores are small beside
+    // the logarithm of the number of words.
+    EXPECT_NEAR(loss_of(compute, "8bit"), exact, 1e-4) << compute;
+    EXPECT_NEAR(loss_of(compute, "4bit"), exact, 2e-3) << compute;
+  }
+}
+
 TEST_F(FrozenWeights, AreExplained) {
   Args command = Command(Write(Network()), {"--freeze=frozen.*", "--report=none", "--explain"});
   EXPECT_EQ(ExpectDone(command).find("a frozen weight"), std::string::npos);

@@ -1,9 +1,11 @@
-// Lookups and products of frozen weights that lie in memory as codes, for every backend's kernels.
+// Lookups, products and convolutions of frozen weights that lie in memory as codes, for every backend's kernels.
 #pragma once
 
 #include <utility>
 
+#include "kernels/site/strided.h"
 #include "runtime/codec/encode_numbers.h"
+#include "tests/unit/conv_case.h"
 #include "tests/unit/exact_numbers.h"
 #include "tests/unit/gather_cases.h"
 #include "tests/unit/matmul_case.h"
@@ -65,6 +67,11 @@ void ForCodedLookups(Check check) {
       }
 }
 
+// Of the other operand, and of the result.
+inline constexpr std::pair<DType, DType> kCodedTypes[] = {{DType::kFloat32, DType::kFloat32},
+                                                          {DType::kBFloat16, DType::kFloat32},
+                                                          {DType::kBFloat16, DType::kBFloat16}};
+
 struct CodedProductCase {
   std::vector<int64_t> a, b, y;
   bool trans_a = false, trans_b = false;
@@ -84,12 +91,9 @@ void ForCodedProducts(const std::vector<CodedProductCase>& large, Check check) {
                                          {{5, 1}, {1, 70}, {5, 70}, false, false},
                                          {{1, 1}, {1, 1}, {1, 1}, false, true}};
   cases.insert(cases.end(), large.begin(), large.end());
-  constexpr std::pair<DType, DType> kTypes[] = {{DType::kFloat32, DType::kFloat32},
-                                                {DType::kBFloat16, DType::kFloat32},
-                                                {DType::kBFloat16, DType::kBFloat16}};
   for (const Codec& codec : kFrozenCodecs)
     for (const CodedProductCase& l : cases)
-      for (const auto& [a, y] : kTypes) {
+      for (const auto& [a, y] : kCodedTypes) {
         OpCase c = MatMul(l.a, l.b, l.y, l.trans_a, l.trans_b);
         c.inputs[0] = Integers(l.a, 1);
         c.inputs[1] = CodeOf(WholeNumbers(l.b, codec), codec);
@@ -97,6 +101,32 @@ void ForCodedProducts(const std::vector<CodedProductCase>& large, Check check) {
         c.outputs[0] = Empty(l.y, y);
         check(c);
       }
+}
+
+// The same of dense convolutions and their gradients of x. Those in one type have no bias.
+template <class Check>
+void ForCodedConvolutions(const std::vector<ConvCase>& large, Check check) {
+  std::vector<ConvCase> cases;
+  for (const auto& [name, c] : ConvCases())
+    if (c.group == 1) cases.push_back(c);
+  cases.insert(cases.end(), large.begin(), large.end());
+  for (const Codec& codec : kFrozenCodecs)
+    for (const ConvCase& l : cases)
+      for (const auto& [from, to] : kCodedTypes)
+        for (OpCase c : {l.Forward(from != to), l.GradInput()}) {
+          c.inputs[0] = Integers(c.inputs[0].dims, 1);
+          c.inputs[1] = CodeOf(WholeNumbers(l.WeightDims(), codec), codec);
+          if (c.inputs.size() > 2) c.inputs[2] = Integers(c.inputs[2].dims, 3);
+          if (from == DType::kBFloat16) c.inputs[0] = AsBFloat16(c.inputs[0]);
+          c.outputs[0] = Empty(c.outputs[0].dims, to);
+          check(c);
+        }
+}
+
+inline std::string Describe(const OpCase& c) {
+  return c.op + " of " + DimsText(c.inputs[0].dims) + ", " + std::string(ToString(c.inputs[0].dtype)) +
+         ", by " + ToString(c.inputs[1].coded->type) + " in " + ToString(c.inputs[1].coded->codec) + " to " +
+         std::string(ToString(c.outputs[0].dtype));
 }
 
 }  // namespace act

@@ -3,7 +3,6 @@
 
 #include "kernels/cpu/coded_numbers.h"
 #include "kernels/reference/codec.h"
-#include "kernels/site/strided.h"
 
 namespace act {
 namespace {
@@ -50,22 +49,33 @@ TEST(CodedGather, TakesTheRowsOfTheDecodedTable) {
   });
 }
 
+// The reference gives the bits of the same operator of the decoded numbers.
+void ExpectResultOfNumbers(OpCase c) {
+  const OpResult truth = RunReference(c);
+  ASSERT_EQ(truth.error, "");
+  c.inputs[1] = Floats(DimsAt(c.inputs[1].coded->type.dims, 1), Decoded(c.inputs[1]));
+  EXPECT_EQ(truth.tensors[0].bytes, RunReference(c).tensors[0].bytes);
+}
+
 TEST(CodedMatMul, MultipliesTheDecodedWeight) {
   // More than one piece, of columns and of the sum, where rows of the weight are columns of the result and where they
   // are terms.
-  const std::vector<CodedProductCase> large = {{{2, 1000}, {2200, 1000}, {2, 2200}, false, true},
-                                               {{2, 2200}, {2200, 1000}, {2, 1000}, false, false},
-                                               {{2, 1000}, {1000, 2200}, {2, 2200}, false, false},
-                                               {{2, 2200}, {1000, 2200}, {2, 1000}, false, true}};
+  const std::vector<CodedProductCase> large = {{{2, 1000}, {600, 1000}, {2, 600}, false, true},
+                                               {{2, 5000}, {5000, 130}, {2, 130}, false, false},
+                                               {{2, 1000}, {1000, 600}, {2, 600}, false, false},
+                                               {{2, 5000}, {130, 5000}, {2, 130}, false, true}};
   ForCodedProducts(large, [&](const OpCase& c) {
-    SCOPED_TRACE(DimsText(c.inputs[0].dims) + " by " + ToString(c.inputs[1].coded->type) + " in " +
-                 ToString(c.inputs[1].coded->codec) + " to " + std::string(ToString(c.outputs[0].dtype)));
-    const OpResult truth = RunReference(c);
-    ASSERT_EQ(truth.error, "");
-    // The same product of the numbers, by the reference for numbers.
-    OpCase numbers = c;
-    numbers.inputs[1] = Floats(DimsAt(c.inputs[1].coded->type.dims, 1), Decoded(c.inputs[1]));
-    EXPECT_EQ(truth.tensors[0].bytes, RunReference(numbers).tensors[0].bytes);
+    SCOPED_TRACE(Describe(c));
+    ExpectResultOfNumbers(c);
+    EXPECT_GT(CompareWithReference(c, 0), 0);
+  });
+}
+
+TEST(CodedConvolution, MultipliesTheDecodedWeight) {
+  // More rows than are decoded at a time.
+  ForCodedConvolutions({{{1, 4, 4, 512}, 200, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}}}, [](const OpCase& c) {
+    SCOPED_TRACE(Describe(c));
+    ExpectResultOfNumbers(c);
     EXPECT_GT(CompareWithReference(c, 0), 0);
   });
 }

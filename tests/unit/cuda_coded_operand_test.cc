@@ -1,6 +1,6 @@
 // Kernels of a card that read frozen weights as codes, on the fake card.
 #include "kernels/cuda/registry.h"
-#include "kernels/site/strided.h"
+#include "runtime/plan/operand_extents.h"
 #include "tests/unit/coded_operand_cases.h"
 #include "tests/unit/cuda_testing.h"
 
@@ -19,8 +19,15 @@ TEST(CudaCodedMatMul, AgreesWithTheReference) {
   const std::vector<CodedProductCase> large = {{{2, 1024}, {5000, 1024}, {2, 5000}, false, true},
                                                {{2, 5000}, {5000, 1024}, {2, 1024}, false, false}};
   ForCodedProducts(large, [&](const OpCase& c) {
-    EXPECT_GT(CompareCudaWithReference(cuda::RegisterCudaMatMul, c, 0), 0)
-        << ToString(c.inputs[1].coded->type) << " to " << ToString(c.outputs[0].dtype);
+    EXPECT_GT(CompareCudaWithReference(cuda::RegisterCudaMatMul, c, 0), 0) << Describe(c);
+  });
+}
+
+TEST(CudaCodedConvolution, AgreesWithTheReference) {
+  ForCodedConvolutions({}, [](const OpCase& c) {
+    if (WindowTaps(c.inputs[1].coded->type) == 1)
+      return;  // a plan has no coded weight there (code_frozen.cc)
+    EXPECT_GT(CompareCudaWithReference(cuda::RegisterCudaConv, c, 0), 0) << Describe(c);
   });
 }
 

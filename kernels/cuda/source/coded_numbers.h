@@ -58,6 +58,16 @@ ACT_DEVICE void DecodeNumbers(const DecodeParameters& p) {
   for (int j = 0; at + j < p.count; ++j) StoreFloat(to + j, x.at[j]);
 }
 
+// A thread decodes one number.
+template <DeviceCode kCode, class To>
+ACT_DEVICE void DecodeStrided(const DecodeStridedParameters& p) {
+  const int32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= p.items) return;
+  Floats<1> x;
+  DecodeAt<kCode>(p.code, p.first + PlaceOf(p.axes, i), x);
+  StoreFloats(static_cast<To*>(p.to) + i, x);
+}
+
 // Rows that are looked up by an index (gather.h). A thread decodes one number.
 template <DeviceCode kCode, class Index, LiveFlags kFlags>
 ACT_DEVICE void GatherNumbers(const GatherParameters& p) {

@@ -13,4 +13,13 @@ struct DecodeParameters {
   int64_t first = 0, count = 0;  // numbers
 };
 
+// to[i] = the number at first + axes.from of i.
+struct DecodeStridedParameters {
+  const uint8_t* code = nullptr;
+  void* to = nullptr;
+  int64_t first = 0;
+  Axes axes;
+  int32_t items = 0;
+};
+
 }  // namespace act::cuda
