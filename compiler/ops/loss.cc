@@ -54,6 +54,7 @@ void AddLossOps(std::vector<OpDef>& ops) {
        .infer = InferLoss,
        .grad = LossGrad,
        .flops = [](const Node& n, const Graph& g) { return g.value(n.inputs[0]).type.Elements() * Dim(4); },
+       .in_place = {{1, 0}},
        .loss = true,
        .values = Values::kProbability});
   // labels, weights of classes
@@ -61,6 +62,7 @@ void AddLossOps(std::vector<OpDef>& ops) {
   // dy, probabilities, labels, weights of classes, denominator
   ops.push_back({.name = "SoftmaxCrossEntropyGrad",
                  .infer = InferGrad,
+                 .in_place = {{0, 1}},
                  .loss_gradient = true,
                  .gradient = true,
                  .needs = {Need::kNumbers, Need::kNumbers, Need::kStatistics}});

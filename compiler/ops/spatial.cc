@@ -4,6 +4,7 @@
 #include "compiler/ops/grid_sample.h"
 #include "compiler/ops/roi_align.h"
 #include "runtime/base/error.h"
+#include "runtime/plan/runtime_op.h"
 
 namespace act {
 namespace {
@@ -192,7 +193,7 @@ void AddSpatialOps(std::vector<OpDef>& ops) {
                  .grad = ConvGrad,
                  .flops =
                      [](const Node& n, const Graph& g) {
-                       return ConvFlops(g.value(n.outputs[0]).type, g.value(n.inputs[1]).type);
+                       return ConvFlops(g.value(n.outputs[0]).type, OperandType(g, n, 1));
                      },
                  .product = Product::kConvolution,
                  .needs = {Need::kProduct}});
@@ -201,7 +202,7 @@ void AddSpatialOps(std::vector<OpDef>& ops) {
                  .grad = ConvGradInputGrad,
                  .flops =
                      [](const Node& n, const Graph& g) {
-                       return ConvFlops(g.value(n.inputs[0]).type, g.value(n.inputs[1]).type);
+                       return ConvFlops(g.value(n.inputs[0]).type, OperandType(g, n, 1));
                      },
                  .product = Product::kTransposedConvolution,
                  .needs = {Need::kProduct}});

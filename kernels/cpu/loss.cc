@@ -29,9 +29,12 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropy(const KernelSite& site, std::string*
 #pragma omp parallel for schedule(static, 1) if (s.rows * s.classes > kParallelElements)
     for (int64_t p = 0; p < kParts; ++p)
       for (int64_t r = s.rows * p / kParts; r < s.rows * (p + 1) / kParts; ++r) {
+        // prob may lie where the logits do.
         const float* row = logits + r * s.classes;
+        const bool ignored = s.Ignored(label[r]);
+        const double at_label = ignored ? 0 : row[label[r]];
         const double log_sum = SoftmaxRow(row, s.classes, prob + r * s.classes);
-        if (!s.Ignored(label[r])) parts[p] += (weight ? weight[label[r]] : 1.0) * (log_sum - row[label[r]]);
+        if (!ignored) parts[p] += (weight ? weight[label[r]] : 1.0) * (log_sum - at_label);
       }
     double loss = 0;
     for (double part : parts) loss += part;
@@ -42,15 +45,16 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropy(const KernelSite& site, std::string*
 }
 
 // to[c] = scale * prob[c], and at the label scale * (prob - 1): prob - 1 loses nothing in float, but scale
-// * prob - scale could.
+// * prob - scale could. `to` may be prob.
 template <class T>
 void GradientRow(const float* prob, float scale, int64_t label, int64_t classes, T* to) {
+  const float at_label = scale * (prob[label] - 1.0f);
   const int64_t block = FloatBlock<T>::Length(classes);
   for (int64_t first = 0; first < classes; first += block) {
     const int64_t count = std::min(block, classes - first), at = label - first;
     FloatBlock<T> row(to + first);
     for (int64_t c = 0; c < count; ++c) row.data()[c] = scale * prob[first + c];
-    if (at >= 0 && at < count) row.data()[at] = scale * (prob[label] - 1.0f);
+    if (at >= 0 && at < count) row.data()[at] = at_label;
     row.Store(count);
   }
 }

@@ -23,14 +23,16 @@ std::unique_ptr<Kernel> SoftmaxCrossEntropy(const KernelSite& site, std::string*
     if (std::string wrong = s.CheckLabels(label); !wrong.empty()) return wrong;
     double loss = 0;
     for (int64_t r = 0; r < s.rows; ++r) {
+      // prob may lie where the logits do.
       const float* row = logits + r * s.classes;
+      const bool ignored = s.Ignored(label[r]);
+      const double at_label = ignored ? 0 : row[label[r]];
       double max = -std::numeric_limits<double>::infinity(), sum = 0;
       for (int64_t c = 0; c < s.classes; ++c) max = std::fmax(max, row[c]);
       for (int64_t c = 0; c < s.classes; ++c) sum += std::exp(row[c] - max);
       for (int64_t c = 0; c < s.classes; ++c)
         prob[r * s.classes + c] = static_cast<float>(std::exp(row[c] - max) / sum);
-      if (s.Ignored(label[r])) continue;
-      loss += (weight ? weight[label[r]] : 1.0) * (std::log(sum) + max - row[label[r]]);
+      if (!ignored) loss += (weight ? weight[label[r]] : 1.0) * (std::log(sum) + max - at_label);
     }
     *args.outputs[0].as<float>() =
         static_cast<float>(loss / s.Denominator(label, weight, OptionalFloats(args, 3)));

@@ -39,12 +39,11 @@ std::vector<float> Stored(std::vector<float> x, const std::optional<Codec>& code
 }
 
 // tokens -> rows of a frozen table -> a trained product -> frozen products, one of whose weights is the shape of a
-// vector -> a trained product. The frozen weights have the values that `weights` stores, and the table bfloat16's. With
-// norms, not only a product reads a weight: the norms of its columns scale the product's result.
+// vector -> a trained product. The frozen weights have the values that `weights` stores. With norms, not only a product reads a weight: the norms of its columns scale the product's result.
 struct Network {
   explicit Network(const std::optional<Codec>& weights = std::nullopt, bool with_norms = false) : b(graph) {
     const ValueId tokens = b.Input("tokens", {DType::kInt64, {Dim(0, 5), 1}}, ValueKind::kInput);
-    const ValueId table = Parameter("table", {70, 64}, 1, weights ? std::optional(kBf16) : std::nullopt);
+    const ValueId table = Parameter("table", {70, 64}, 1, weights);
     ValueId x = Take(b.AddTyped("Gather", {table, tokens}, {DType::kFloat32, {Dim(0, 5), 64}},
                                 Attrs({{"axis", int64_t{0}}})));
     x = Product(x, trained.emplace_back(Parameter("first", {64, 64}, 2, std::nullopt)));
@@ -188,7 +187,7 @@ TEST(CodeFrozen, CodesLargeWeightsOfProductsAndTables) {
   EXPECT_EQ(llvm::toString(CheckPlan(plan)), "");
   for (const Value& value : plan.train.graph.values) {
     if (value.name == "table") {
-      EXPECT_EQ(value.type.dtype, DType::kBFloat16);
+      EXPECT_EQ(value.type, CodeType(k4Bit, {70, 64}));
     }
     if (value.name != "wide") continue;
     EXPECT_EQ(value.type, CodeType(k4Bit, {64, 128}));
@@ -224,6 +223,39 @@ TEST(CodeFrozen, ProductsOfTheLastLayerShareACopyWhereSamplesRunInTiles) {
     EXPECT_EQ(counts.at("head.decode, forward"), 1) << level;
     EXPECT_EQ(counts.count("head.decode"), static_cast<size_t>(backward)) << level;
   }
+}
+
+// Large weights have no decoded copy, where the kernel can decode.
+TEST(CodeFrozen, ProductsOfLargeWeightsDecodeThemselves) {
+  const auto decodes = [](const Dims& image, const Dims& weight, bool has_bias, int64_t group) {
+    small_model::Model m(image);
+    std::vector<ValueId> operands = {m.x, m.Parameter("large", weight)};
+    const bool convolution = weight.size() > 2;
+    if (has_bias) operands.push_back(m.Parameter("bias", {weight[convolution ? 0 : 1]}));
+    const int64_t pad = convolution ? weight[2].fixed / 2 : 0;
+    const Attributes window = Attrs({{"strides", std::vector<int64_t>{1, 1}},
+                                     {"dilations", std::vector<int64_t>{1, 1}},
+                                     {"pads", std::vector<int64_t>{pad, pad, pad, pad}},
+                                     {"group", group}});
+    ImportResult model = m.Finish(
+        Take(m.b.Add1(convolution ? "Conv" : "MatMul", operands, convolution ? window : Attributes())));
+    std::erase(model.trainable, operands[1]);
+    CompileOptions options = Options("L3", Compute::kBFloat16);
+    options.frozen_weights = k4Bit;
+    const Plan plan = Take(Compile(std::move(model), options));
+    EXPECT_EQ(CodedNames(plan.train), std::vector<std::string>{"large"});
+    EXPECT_EQ(llvm::toString(CheckPlan(plan)), "");
+    return !Decodes(plan).empty();
+  };
+  const Dims rows = {Dim(0, 1), 16}, image = {Dim(0, 1), 3, 3, 16};
+  EXPECT_FALSE(decodes(rows, {16, 1 << 19}, false, 1));
+  EXPECT_TRUE(decodes(rows, {16, 1 << 18}, false, 1)) << "its copy is no larger than the pieces";
+  EXPECT_TRUE(decodes(rows, {16, 1 << 19}, true, 1)) << "a bias is added before the result is rounded";
+  EXPECT_FALSE(decodes(image, {16384, 16, 3, 3}, false, 1));
+  EXPECT_FALSE(decodes(image, {16384, 16, 3, 3}, true, 1));
+  EXPECT_TRUE(decodes(image, {4096, 16, 3, 3}, false, 1)) << "small";
+  EXPECT_TRUE(decodes(image, {32768, 8, 3, 3}, false, 2)) << "grouped";
+  EXPECT_TRUE(decodes(image, {131072, 16, 1, 1}, false, 1)) << "one tap: a product of pixels";
 }
 
 TEST(CodeFrozen, SaysIfThereIsNothingToCode) {

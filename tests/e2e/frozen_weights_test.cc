@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <tuple>
 
 #include "tests/e2e/actc_command.h"
 #include "tests/e2e/onnx_models.h"
@@ -189,6 +190,51 @@ TEST_F(FrozenWeights, OfALanguageModelAreNeverDecodedWhole) {
     // the logarithm of the number of words.
     EXPECT_NEAR(loss_of(compute, "8bit"), exact, 1e-4) << compute;
     EXPECT_NEAR(loss_of(compute, "4bit"), exact, 2e-3) << compute;
+  }
+}
+
+// image f32[N,4,6,6] -> a trained convolution -> one with "frozen.weight", of 2.1 million weights -> 3 classes.
+constexpr int64_t kChannels = 456, kOutChannels = 512, kConvElements = kOutChannels * kChannels * 9;
+std::string ConvolutionalNetwork() {
+  return OnnxModel()
+      .Input("image", onnx::TensorProto::FLOAT, {"N", 4, 6, 6})
+      .Input("label", onnx::TensorProto::INT64, {"N"})
+      .Weight("first.weight", {kChannels, 4, 1, 1})
+      .Weight("frozen.weight", {kOutChannels, kChannels, 3, 3})
+      .Weight("last.weight", {kOutChannels, 3})
+      .Node("first", "Conv", {"image", "first.weight"}, "a")
+      .Node("tanh", "Tanh", {"a"}, "b")
+      .Node("frozen", "Conv", {"b", "frozen.weight"}, "c")
+      .Node("pool", "GlobalAveragePool", {"c"}, "d")
+      .Node("flat", "Flatten", {"d"}, "e")
+      .Node("last", "MatMul", {"e", "last.weight"}, "logits")
+      .Node("criterion", "SoftmaxCrossEntropyLoss", {"logits", "label"}, "loss")
+      .Output("loss", {})
+      .Bytes();
+}
+
+// The weight goes from its code into the layout that is multiplied, which a float32 plan has beside the weight, too.
+TEST_F(FrozenWeights, OfAConvolutionAreDecodedIntoItsLayout) {
+  const std::string model = Write(ConvolutionalNetwork());
+  const Args flags = {"--freeze=frozen.*", "--batch=4", "--report-json=" + (scratch_ / "plan.json")};
+  double exact = 0;
+  std::string exact_work;
+  int64_t exact_rest = 0;
+  for (const char* form : {"f32", "8bit", "4bit"}) {
+    Args args = Command(model, flags);
+    args.push_back(std::string("--frozen-weights=") + form);
+    const std::string text = ExpectDone(args), work = text.substr(text.find("work: "), 20);
+    Run({"--steps=2", "--report-json=" + (scratch_ / "run.json")});
+    const llvm::json::Object planned = Report("plan.json"), run = Report("run.json");
+    const int64_t rest = *planned.getInteger("peak_bytes") - *planned.getInteger("parameters_bytes");
+    const double loss = *(*run.getArray("losses"))[1].getAsNumber();
+    EXPECT_EQ(run.getInteger("peak_bytes"), planned.getInteger("peak_bytes")) << form;
+    if (form == std::string("f32")) std::tie(exact, exact_work, exact_rest) = std::tie(loss, work, rest);
+    // Levels are .004 apart with 4 bits, beside weights of up to .03, and a 17th of that with 8. A sum has 4,104 weights.
+    EXPECT_NEAR(loss, exact, form == std::string("4bit") ? 2e-2 : 2e-3) << form;
+    EXPECT_EQ(work, exact_work) << "a product costs what it costs, however its weight is stored";
+    EXPECT_LE(rest, exact_rest + (2 << 20))
+        << form << ": besides some rows, and no copy of " << 4 * kConvElements;
   }
 }
 

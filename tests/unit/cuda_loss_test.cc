@@ -18,6 +18,24 @@ TEST(CudaLoss, AgreesWithTheReference) {
   });
 }
 
+TEST(CudaLoss, ResultsMayLieWhereOperandsDo) {
+  const KernelRegistry registry = CudaKernels(cuda::RegisterCudaLoss);
+  const auto compare = [&](const OpCase& apart, const std::string& what) {
+    const std::optional<OpCase> in_place = LossInPlace(apart);
+    if (!in_place) return;
+    const KernelEntry& entry = registry.For(apart.op).front();
+    const int64_t workspace = PlannedWorkspace(apart, CudaTarget());
+    const CudaResult a = RunCuda(entry, apart, workspace), b = RunCuda(entry, *in_place, workspace);
+    ASSERT_EQ(a.error + b.error, "") << what;
+    for (size_t i = 0; i < a.tensors.size(); ++i)
+      EXPECT_EQ(a.tensors[i].bytes, b.tensors[i].bytes) << what << ", result " << i;
+  };
+  ForLossCases(compare);
+  const OpCase wide = LossCase({3, 50000}, {0, 49999, 7}, false, "mean");  // a row of many elements a thread
+  compare(wide, "a wide row");
+  compare(LossGradCase(wide, 1), "the gradient of a wide row");
+}
+
 TEST(CudaLoss, LongRowsAndManyRows) {
   for (const std::vector<int64_t>& dims :
        {std::vector<int64_t>{3, 5000}, {2, 17001}, {2, 40000}, {6000, 7}}) {

@@ -1,6 +1,7 @@
 // Classification losses that every backend's kernels are compared by.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -79,6 +80,15 @@ void ForLossCases(Check check) {
   c.attrs.Set("ignore_index", int64_t{1});
   check(c, "all ignored");
   check(LossCase({0, 5}, {}, false, "sum"), "no rows");
+}
+
+// The result lies where an operand does: probabilities over scores, and the gradient over probabilities. Nullopt if their
+// types differ.
+inline std::optional<OpCase> LossInPlace(OpCase c) {
+  const size_t result = c.op == "SoftmaxCrossEntropy" ? 1 : 0, operand = 1 - result;
+  if (c.outputs[result].dtype != c.inputs[operand].dtype) return std::nullopt;
+  c.in_place = {{result, operand}};
+  return c;
 }
 
 inline OpCase DenominatorCase(const std::vector<int64_t>& rows, const std::vector<int64_t>& labels,
