@@ -49,8 +49,12 @@ void DropUnusedValues(Graph& graph, Marks& marks) {
 
 class Assigner {
  public:
-  explicit Assigner(StepGraph& step)
-      : step_(step), graph_(step.graph), loop_of_(LoopOfValues(step.graph)), reader_of_(step.graph, -1) {}
+  Assigner(StepGraph& step, bool over_scores)
+      : step_(step),
+        graph_(step.graph),
+        over_scores_(over_scores),
+        loop_of_(LoopOfValues(step.graph)),
+        reader_of_(step.graph, -1) {}
 
   void Run() {
     const auto count = static_cast<ValueId>(graph_.values.size());
@@ -104,7 +108,8 @@ class Assigner {
   void Place(size_t i) {
     const Node& node = graph_.nodes[i];
     if (IsAlias(node)) return Share(node.outputs[0], storage(node.inputs[0]));
-    const std::vector<Overwrite> overwrites = OverwritesOf(graph_, node);
+    std::vector<Overwrite> overwrites;
+    if (over_scores_ || !IsOfLoss(node)) overwrites = OverwritesOf(graph_, node);
     std::vector<StorageId> taken;
     for (size_t o = 0; o < node.outputs.size(); ++o) {
       const auto may = std::find_if(overwrites.begin(), overwrites.end(), [&](const Overwrite& overwrite) {
@@ -134,6 +139,7 @@ class Assigner {
 
   StepGraph& step_;
   Graph& graph_;
+  const bool over_scores_;
   // The loop over samples inside which a value lives, if there is one.
   const std::vector<int32_t> loop_of_;
   // The last node that reads a value or a reshape of it. nodes.size(): it lives to the end.
@@ -174,7 +180,9 @@ std::vector<Overwrite> OverwritesOf(const Graph& graph, const Node& node) {
   return overwrites;
 }
 
-void AssignStorages(StepGraph& step) { Assigner(step).Run(); }
+void AssignStorages(StepGraph& step, bool over_scores) { Assigner(step, over_scores).Run(); }
+
+bool IsOfLoss(const Node& node) { return OpOf(node).loss || OpOf(node).loss_gradient; }
 
 void AssignWorkspace(const Graph& graph, Node& node, int64_t tokens, int64_t limit_bytes) {
   const std::optional<Graph> alone = tokens == 1 ? std::nullopt : TokenGraph(graph, node, tokens);

@@ -36,7 +36,11 @@ bool MayOverwriteAll(const Graph& graph, const Node& node, size_t result,
 // Books a node's workspace. `tokens`: those of the loop that contains it (runtime/plan/token_loops.h), or 1.
 void AssignWorkspace(const Graph& graph, Node& node, int64_t tokens, int64_t limit_bytes);
 
-// Assigns storages anew, for a graph whose order or loops have changed since.
-void AssignStorages(StepGraph& step);
+// Assigns storages anew, for a graph whose order or loops have changed since. over_scores: results of losses may lie over
+// their operands.
+void AssignStorages(StepGraph& step, bool over_scores = true);
+
+// Whether the node makes the probabilities of a loss, or their gradient.
+bool IsOfLoss(const Node& node);
 
 }  // namespace act

@@ -29,25 +29,17 @@ bool LoopSpans::Fits(const Family& family, const LoopParts& parts) const {
                      [&](NodeNumber node) { return parts.IsTileable(node); });
 }
 
-// A result in its operand's memory takes no less in tiles if its operand does not. So a value is tried by itself, then
-// with all that share its storage.
+// A result in its operand's memory takes no less in tiles if its operand does not. So values are tried by themselves,
+// then all of a storage together.
 bool LoopSpans::Visit(size_t first, size_t last, llvm::function_ref<bool(const LoopSpan&)> visit) const {
   const std::vector<int32_t> loop_of_node = LoopOfNodes(step_.graph());
-  std::vector<LoopSpan> of_storages = OfStorages(first, last, loop_of_node);
-  const auto visit_storage = [&](FamilyId of) {
-    const auto span = std::ranges::find_if(
-        of_storages, [of](const LoopSpan& s) { return std::ranges::count(s.families, of) > 0; });
-    if (span == of_storages.end() || span->families.size() < 2) return false;
-    const LoopSpan storage = *span;
-    of_storages.erase(span);
-    return visit(storage);
-  };
   for (const FamilyId f : by_bytes_) {
     const Family& family = step_.families()[static_cast<size_t>(f)];
     if (family.first <= last && first <= family.last && LoopOf(family, loop_of_node) < 0 &&
-        (visit({family.root, family.first, family.last, {f}}) || visit_storage(f)))
+        visit({family.root, family.first, family.last, {f}}))
       return true;
   }
+  const std::vector<LoopSpan> of_storages = OfStorages(first, last, loop_of_node);
   return std::any_of(of_storages.begin(), of_storages.end(), visit);
 }
 

@@ -88,10 +88,12 @@ void MovingStep::FindNodes() {
   }
 }
 
+// Not those of losses (tile_samples.cc).
 void MovingStep::FindOverwrites() {
   const auto of = [&](ValueId id) { return family_of_[static_cast<size_t>(id)]; };
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     const Node& node = graph_.nodes[i];
+    if (IsOfLoss(node)) continue;
     for (const Overwrite& overwrite : act::OverwritesOf(graph_, node)) {
       const FamilyId made = of(node.outputs[overwrite.result]), read = of(node.inputs[overwrite.operand]);
       const Family& family = families_[static_cast<size_t>(read)];

@@ -4,6 +4,9 @@
 // if it lowers the largest number of bytes that live at its nodes. The pass ends when no loop does.
 // Nodes in between that cannot run in tiles (updates) move before the loop or after it. Storages
 // are then assigned anew. Where a sample alone is a large tile, the loop is over its tokens if it can be.
+//
+// Of scores, probabilities and their gradient, none takes less in tiles while another is whole and lies in the same
+// memory. So attempts see them as if they lay apart. They end up in one loop, and share its tile's memory.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -68,6 +71,7 @@ class Tiler {
         at_small_(moving_, kSmallPeakBatch, target_) {}
 
   void Run() {
+    AssignStorages(step_, /*over_scores=*/false);
     live_ = LiveBytes(step_, peak_batch_, target_);
     small_live_ = LiveBytes(step_, kSmallPeakBatch, target_);
     small_peak_without_ = Most(small_live_);
@@ -76,7 +80,7 @@ class Tiler {
       LowerHighNodes();
       LowerPeak();
     }
-    if (loops_made_ > 0) AssignStorages(step_);
+    AssignStorages(step_);
   }
 
  private:
