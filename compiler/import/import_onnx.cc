@@ -8,6 +8,7 @@
 
 #include "compiler/import/core/append_loss.h"
 #include "compiler/import/core/computed_weights.h"
+#include "compiler/import/core/drawn_masks.h"
 #include "compiler/import/core/functions.h"
 #include "compiler/import/core/importer.h"
 #include "compiler/import/core/inference_form.h"
@@ -243,6 +244,7 @@ llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& option
   importer.torchscript = IsByTorchScript(*file.proto);
   importer.own_backward = training.has_value();
   importer.onnx_statistics = info.has_value();
+  importer.drawn_masks = MasksOfDraws(nodes, outputs);
   if (info) importer.parameters = info->parameters;
   if (training) ACT_CHECK_OK(DefineParameters(importer, file, *training, options));
   ACT_CHECK_OK(DefineInputs(importer, FedInputs(graph, training, info), options, result));

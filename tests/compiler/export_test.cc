@@ -198,13 +198,17 @@ TEST(ExportTrained, ALossThatIsAloneStays) {
 
 // Stochastic depth, as exporters write it: 1 with probability .75, over .75.
 TEST(ExportTrained, MasksBecomeTheirMean) {
-  for (const bool compared : {true, false}) {
+  for (const std::string form : {"Less", "Floor", "Bernoulli"}) {
     const TemporaryFolder folder;
     testing::OnnxModel m;
     m.Input("x", {"N", 3}).Weight("w", {3});
     for (const char* name : {"p", "q"}) m.Node("Constant", {}, {name}, {testing::Attr("value_float", .75)});
-    m.Node("Mul", {"x", "w"}, {"y"}).Node("RandomUniformLike", {"y"}, {"draw"});
-    if (compared) {
+    m.Node("Mul", {"x", "w"}, {"y"});
+    if (form != "Bernoulli") m.Node("RandomUniformLike", {"y"}, {"draw"});
+    if (form == "Bernoulli") {
+      m.Node("Shape", {"y"}, {"extents"}).Node("Expand", {"p", "extents"}, {"share"});
+      m.Node("Bernoulli", {"share"}, {"mask"});
+    } else if (form == "Less") {
       m.Node("Less", {"draw", "p"}, {"chosen"});
       m.Node("Cast", {"chosen"}, {"mask"}, {testing::Attr("to", int64_t{onnx::TensorProto::FLOAT})});
     } else {
@@ -215,13 +219,14 @@ TEST(ExportTrained, MasksBecomeTheirMean) {
     std::string mean;  // whose value takes the mask's place
     for (const auto& node : exported.graph().node()) {
       EXPECT_NE(node.op_type(), "RandomUniformLike") << "each inference would draw other numbers";
+      EXPECT_NE(node.op_type(), "Bernoulli");
       EXPECT_NE(node.op_type(), "Less");
       EXPECT_NE(node.op_type(), "Floor");
       if (node.op_type() != "ConstantOfShape") continue;
       mean = node.output(0);
       EXPECT_EQ(node.attribute(0).t().float_data(0), .75f);
     }
-    const std::string reader = compared ? "Cast" : "Div";
+    const std::string reader = form == "Less" ? "Cast" : "Div";
     for (const auto& node : exported.graph().node()) {
       if (node.op_type() != reader) continue;
       EXPECT_EQ(node.input(0), mean);

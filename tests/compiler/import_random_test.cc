@@ -71,22 +71,123 @@ TEST(ImportRandom, FloorOfOtherNumbersIsTheirFloor) {
   EXPECT_EQ(Ops(Import(m).graph), "MatMul Add Random Add Floor Mul ReduceMean");
 }
 
-// A mask draws numbers of its own, so it cannot stand beside the numbers.
-TEST(ImportRandom, NumbersAndAMaskOfThem) {
-  for (const bool numbers_first : {true, false}) {
+// A mask draws numbers of its own, so it cannot stand beside the numbers, nor beside another mask of them.
+TEST(ImportRandom, NumbersThatAreReadTwiceAreDrawn) {
+  for (const char* other : {"Mul before", "Mul after", "Less"}) {
     OnnxModel m = WithDraw();
     Threshold(m, "p", .75);
-    if (numbers_first) m.Node("Mul", {"logits", "u"}, {"a"});
+    const auto product = [&] { m.Node("Mul", {"logits", "u"}, {"a"}); };
+    if (other == std::string("Mul before")) product();
     m.Node("Less", {"u", "p"}, {"keep"}).Node("Cast", {"keep"}, {"mask"}, {Attr("to", int64_t{1})});
-    if (!numbers_first) m.Node("Mul", {"logits", "u"}, {"a"});
-    m.Node("Mul", {"a", "mask"}, {"y"}).MeanLoss("y");
-    if (numbers_first) {
-      const ImportResult r = Import(m);
-      EXPECT_EQ(Count(r.graph, "Random"), 1);
-      EXPECT_EQ(Count(r.graph, "Dropout"), 0);
+    if (other == std::string("Mul after")) product();
+    if (other == std::string("Less"))
+      m.Node("Less", {"u", "p"}, {"flag"}).Node("Cast", {"flag"}, {"a"}, {Attr("to", int64_t{1})});
+    m.Node("Mul", {"a", "mask"}, {"both"}).Node("Mul", {"logits", "both"}, {"y"}).MeanLoss("y");
+    const ImportResult r = Import(m);
+    EXPECT_EQ(Count(r.graph, "Random"), 1) << other;
+    EXPECT_EQ(Count(r.graph, "Dropout"), 0) << other;
+  }
+}
+
+// Every comparison with a constant, in both orders: what part of the mask is ones.
+TEST(ImportRandom, ComparisonsThatAreMasks) {
+  const struct {
+    const char* op;
+    bool draw_first;
+    double ones;
+  } cases[] = {{"Less", true, .25},           {"LessOrEqual", true, .25},    {"Greater", true, .75},
+               {"GreaterOrEqual", true, .75}, {"Less", false, .75},          {"LessOrEqual", false, .75},
+               {"Greater", false, .25},       {"GreaterOrEqual", false, .25}};
+  for (const auto& c : cases) {
+    OnnxModel m = WithDraw();
+    Threshold(m, "p", .25);
+    m.Node(c.op, c.draw_first ? std::vector<std::string>{"u", "p"} : std::vector<std::string>{"p", "u"},
+           {"flag"})
+        .Node("Cast", {"flag"}, {"mask"}, {Attr("to", int64_t{1})})
+        .Node("Mul", {"logits", "mask"}, {"y"})
+        .MeanLoss("y");
+    const ImportResult r = Import(m);
+    EXPECT_EQ(Count(r.graph, "Random"), 0) << c.op;
+    const Node* dropout = Find(r.graph, "Dropout");
+    ASSERT_NE(dropout, nullptr) << c.op;
+    EXPECT_EQ(dropout->attrs.Float("probability"), 1 - c.ones) << c.op << c.draw_first;
+  }
+}
+
+// What chooses by a flag reads a flag, not the mean that a mask is in evaluation.
+TEST(ImportRandom, FlagsOfDrawsChoose) {
+  const auto graph_of = [](const std::function<void(OnnxModel&)>& choose) {
+    OnnxModel m = WithDraw();
+    Threshold(m, "p", .75);
+    m.Node("Less", {"u", "p"}, {"flag"});
+    choose(m);
+    return Ops(Import(m.MeanLoss("y")).graph);
+  };
+  EXPECT_EQ(graph_of([](OnnxModel& m) {
+              m.Node("Where", {"flag", "logits", "p"}, {"y"});
+            }),
+            "MatMul Add Random Less Where ReduceMean");
+  EXPECT_EQ(
+      graph_of([](OnnxModel& m) {
+        m.Node("Not", {"flag"}, {"dropped"}).Node("Cast", {"dropped"}, {"mask"}, {Attr("to", int64_t{1})});
+        m.Node("Mul", {"logits", "mask"}, {"y"});
+      }),
+      "MatMul Add Random Less Equal Cast Mul ReduceMean");
+  // One reader of a flag, another of a number, in this order: the number is that of the same flag.
+  EXPECT_EQ(
+      graph_of([](OnnxModel& m) {
+        m.Node("Cast", {"flag"}, {"mask"}, {Attr("to", int64_t{1})}).Node("Mul", {"logits", "mask"}, {"z"});
+        m.Node("Where", {"flag", "z", "p"}, {"y"});
+      }),
+      "MatMul Add Random Less Cast Mul Where ReduceMean");
+}
+
+TEST(ImportRandom, MasksMayBeViewedBeforeTheyAreNumbers) {
+  OnnxModel m = WithDraw();
+  Threshold(m, "p", .75);
+  m.Node("Less", {"u", "p"}, {"flag"})
+      .Node("Identity", {"flag"}, {"view"})
+      .Node("Cast", {"view"}, {"mask"}, {Attr("to", int64_t{1})})
+      .Node("Mul", {"logits", "mask"}, {"y"})
+      .MeanLoss("y");
+  EXPECT_EQ(Count(Import(m).graph, "Dropout"), 1);
+}
+
+// A threshold that no number is below makes zeros, whose mean nothing could divide by.
+TEST(ImportRandom, NoMaskIsAlwaysZero) {
+  OnnxModel m = WithDraw();
+  Threshold(m, "p", 0);
+  m.Node("Less", {"u", "p"}, {"flag"}).Node("Cast", {"flag"}, {"mask"}, {Attr("to", int64_t{1})});
+  m.Node("Mul", {"logits", "mask"}, {"y"}).MeanLoss("y");
+  EXPECT_EQ(Ops(Import(m).graph), "MatMul Add Random Less Cast Mul ReduceMean");
+}
+
+TEST(ImportRandom, BernoulliOfData) {
+  OnnxModel m = Linear();
+  m.Node("Sigmoid", {"logits"}, {"share"})
+      .Node("Bernoulli", {"share"}, {"chosen"})
+      .Node("Mul", {"logits", "chosen"}, {"y"})
+      .MeanLoss("y");
+  EXPECT_EQ(Ops(Import(m).graph), "MatMul Add Sigmoid Random Less Cast Mul ReduceMean");
+}
+
+// The share of ones is known: as a factor it is a mask, and flags are drawn as flags.
+TEST(ImportRandom, BernoulliOfAConstant) {
+  for (const bool factor : {true, false}) {
+    OnnxModel m = Linear();
+    m.Weight("zero", {1});
+    Threshold(m, "p", .75);
+    m.Node("Shape", {"logits"}, {"extents"}).Node("Expand", {"p", "extents"}, {"share"});
+    m.Node("Bernoulli", {"share"}, {"chosen"});
+    if (factor) {
+      m.Node("Mul", {"logits", "chosen"}, {"y"});
     } else {
-      EXPECT_NE(ErrorOf(m).find("are read once more"), std::string::npos) << ErrorOf(m);
+      m.Node("Cast", {"chosen"}, {"flag"}, {Attr("to", int64_t{onnx::TensorProto::BOOL})});
+      m.Node("Where", {"flag", "logits", "p"}, {"y"});
     }
+    const ImportResult r = Import(m.MeanLoss("y"));
+    EXPECT_EQ(Count(r.graph, "Dropout"), factor ? 1 : 0);
+    EXPECT_EQ(Count(r.graph, "Random"), factor ? 0 : 1);
   }
 }
 

@@ -34,12 +34,11 @@ struct Selection {
 };
 
 // Uniform random numbers in [low, high), which become a value of the graph when they are first
-// read as numbers, or a dropout's mask, where a comparison asks for no more.
+// read as numbers. They become none where all that is asked for is a dropout's mask.
 struct RandomDraw {
   TensorType type;
   double low = 0, high = 1;
   ValueId value = kNoValue;
-  bool masked = false;  // a mask was made of it, which draws numbers of its own
 };
 
 // What an ONNX name stands for: a value of the graph, a tensor known during import, or both.
@@ -108,8 +107,9 @@ class Importer {
   // Inputs of the cross entropy that was imported last.
   ValueId logits = kNoValue, label = kNoValue;
   bool freeze_bn = false;
-  bool keeps_outputs = false;  // nothing is trained: the graph's results are the model's
-  bool torchscript = false;    // the file is by PyTorch's TorchScript exporter, which keeps no notes
+  bool keeps_outputs = false;         // nothing is trained: the graph's results are the model's
+  bool torchscript = false;           // the file is by PyTorch's TorchScript exporter, which keeps no notes
+  std::set<std::string> drawn_masks;  // results that may be masks of a dropout (drawn_masks.h)
   std::map<std::string, double>
       masks;  // the part of ones in each that a draw of the model became, by its name
   std::set<std::string> stored_statistics;  // running means that training uses and does not update

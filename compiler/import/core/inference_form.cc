@@ -81,7 +81,8 @@ std::optional<Draw> DrawOf(const Makers& makers, const std::string& mask) {
     if (maker == makers.end()) continue;
     const onnx::NodeProto& node = *maker->second;
     draw.between.insert(maker->first);
-    if (node.op_type() == "RandomUniform" || node.op_type() == "RandomUniformLike") {
+    if (node.op_type() == "RandomUniform" || node.op_type() == "RandomUniformLike" ||
+        node.op_type() == "Bernoulli") {
       draw.like = node.op_type() == "RandomUniform" ? maker->first : node.input(0);
       return draw;
     }

@@ -123,9 +123,6 @@ ValueId Importer::SharedConstant(const TensorType& type, HostTensor data) {
 }
 
 llvm::Expected<ValueId> Importer::Drawn(RandomDraw& draw, double shift) {
-  if (draw.masked)
-    return MakeError("",
-                     "random numbers that are compared with a constant, as dropout does, are read once more");
   if (draw.value == kNoValue) {
     Attributes attrs;
     attrs.Set("distribution", "uniform");

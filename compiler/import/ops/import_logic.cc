@@ -2,13 +2,16 @@
 // bool, 0 or 1.
 #include <limits>
 
-#include "compiler/import/core/importer.h"
+#include "compiler/import/ops/random_draw.h"
 #include "compiler/ops/op_table.h"
 
 namespace act::onnx_import {
 namespace {
 
-llvm::Error ImportComparison(NodeContext& c) { return c.Return(c.EmitBinary(c.node.op_type())); }
+llvm::Error ImportComparison(NodeContext& c) {
+  ACT_TRY(const bool masks, MaskOfDraw(c));
+  return masks ? llvm::Error::success() : c.Return(c.EmitBinary(c.node.op_type()));
+}
 
 llvm::Expected<ValueId> Not(const NodeContext& c, ValueId x) {
   return c.Emit("Equal", {x, c.builder().Scalar(0)});
@@ -65,6 +68,8 @@ llvm::Error ImportIsInf(NodeContext& c) {
 
 // a <= b is a < b or a == b, and not the negation of a > b: for NaN that gives true, and ONNX false.
 llvm::Error ImportOrEqual(NodeContext& c) {
+  ACT_TRY(const bool masks, MaskOfDraw(c));
+  if (masks) return llvm::Error::success();
   ACT_TRY(const ValueId strict, c.EmitBinary(c.node.op_type() == "LessOrEqual" ? "Less" : "Greater"));
   ACT_TRY(const ValueId equal, c.EmitBinary("Equal"));
   return c.Return(Either(c, "Max", strict, equal));
@@ -88,11 +93,17 @@ llvm::Error ImportWhere(NodeContext& c) {
 
 const std::vector<ImportEntry>& LogicImports() {
   static const std::vector<ImportEntry> entries = {
-      {"Equal", 2, 2, ImportComparison},    {"Greater", 2, 2, ImportComparison},
-      {"And", 2, 2, ImportLogical},         {"Or", 2, 2, ImportLogical},
-      {"Xor", 2, 2, ImportLogical},         {"Not", 1, 1, ImportNot},
-      {"LessOrEqual", 2, 2, ImportOrEqual}, {"GreaterOrEqual", 2, 2, ImportOrEqual},
-      {"IsNaN", 1, 1, ImportIsNan},         {"IsInf", 1, 1, ImportIsInf},
+      {"Equal", 2, 2, ImportComparison},
+      {"Greater", 2, 2, ImportComparison},
+      {"Less", 2, 2, ImportComparison},
+      {"And", 2, 2, ImportLogical},
+      {"Or", 2, 2, ImportLogical},
+      {"Xor", 2, 2, ImportLogical},
+      {"Not", 1, 1, ImportNot},
+      {"LessOrEqual", 2, 2, ImportOrEqual},
+      {"GreaterOrEqual", 2, 2, ImportOrEqual},
+      {"IsNaN", 1, 1, ImportIsNan},
+      {"IsInf", 1, 1, ImportIsInf},
       {"Where", 3, 3, ImportWhere},
   };
   return entries;

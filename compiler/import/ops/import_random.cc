@@ -71,41 +71,70 @@ llvm::Error ImportRandomNormal(NodeContext& c) {
 
 // The mask of a dropout in place of the draw: 1 with probability `keep`, not scaled by 1 / keep. In
 // evaluation it is `keep`, so that dividing by it, as models do next, gives 1.
-llvm::Error SetMask(const NodeContext& c, RandomDraw& draw, double keep) {
-  if (!(keep > 0 && keep <= 1)) return c.Fail("a mask that is always 0 or ill-defined");
-  draw.masked = true;
+llvm::Error SetMask(const NodeContext& c, const Dims& dims, double keep) {
   c.importer.masks[c.node.output(0)] = keep;
-  ACT_TRY(ValueId mask, c.builder().Expand(c.builder().Scalar(1), draw.type.dims, c.name()));
+  ACT_TRY(ValueId mask, c.builder().Expand(c.builder().Scalar(1), dims, c.name()));
   if (keep == 1) return c.Set(0, mask);
   ACT_TRY(mask, Dropout(c, mask, 1 - keep));
   return c.Return(c.Emit("Mul", {mask, c.builder().Scalar(static_cast<float>(keep))}));
 }
 
-// The draw of input i, where nothing has read it yet: then it may become a mask.
+// A mask that is always 0 is none: what divides by its mean would divide by 0.
+bool IsShare(double keep) { return keep > 0 && keep <= 1; }
+
+// The draw of input i, where nothing has read it yet.
 RandomDraw* Undrawn(const NodeContext& c, size_t i) {
   RandomDraw* draw = c.In(i).random.get();
-  return draw && draw->value == kNoValue && !draw->masked ? draw : nullptr;
+  return draw && draw->value == kNoValue ? draw : nullptr;
 }
 
-// uniform < p
-llvm::Error ImportLess(NodeContext& c) {
-  RandomDraw* draw = Undrawn(c, 0);
-  const auto threshold = c.Number(1);
-  if (!draw || !threshold || Broadcast(c.DimsOf(0), c.DimsOf(1)) != c.DimsOf(0))
-    return c.Return(c.EmitBinary("Less"));
-  return SetMask(c, *draw, (*threshold - c.In(0).random_shift - draw->low) / (draw->high - draw->low));
-}
+bool MayMask(const NodeContext& c) { return c.importer.drawn_masks.count(c.node.output(0)) != 0; }
 
 // floor(keep + uniform in [0, 1)): how stochastic depth is written where it is written by hand.
 llvm::Error ImportFloor(NodeContext& c) {
-  RandomDraw* draw = Undrawn(c, 0);
+  const RandomDraw* draw = Undrawn(c, 0);
   const double keep = c.In(0).random_shift;
-  if (draw && draw->low == 0 && draw->high == 1 && keep > 0 && keep <= 1) return SetMask(c, *draw, keep);
+  if (draw && draw->low == 0 && draw->high == 1 && IsShare(keep) && MayMask(c))
+    return SetMask(c, draw->type.dims, keep);
   ACT_TRY(const ValueId x, c.Value(0));
   return c.Return(c.Emit("Floor", {x}));
 }
 
+// 1 with the probability that input 0 has for the element, else 0.
+llvm::Error ImportBernoulli(NodeContext& c) {
+  const auto type = c.attrs.Has("dtype") ? FromOnnxType(c.attrs.Int("dtype")) : c.Type(0).dtype;
+  if (!type) return c.Fail("draws numbers of a type that no tensor here has");
+  const auto share = c.Number(0);
+  if (share && IsShare(*share) && IsFloat(*type) && MayMask(c)) return SetMask(c, c.DimsOf(0), *share);
+  ACT_TRY(const ValueId share_of_each, c.Value(0));
+  Attributes uniform;
+  uniform.Set("distribution", "uniform");
+  uniform.Set("offset", 0.0);
+  uniform.Set("scale", 1.0);
+  const TensorType drawn{DType::kFloat32, c.DimsOf(0)};
+  ACT_TRY(const ValueId draw, c.builder().AddTyped("Random", {}, drawn, uniform, c.name()));
+  ACT_TRY(const ValueId chosen, c.Emit("Less", {draw, share_of_each}));
+  return c.Return(c.Cast(chosen, IsFloat(*type) ? DType::kFloat32 : *type));
+}
+
 }  // namespace
+
+llvm::Expected<bool> MaskOfDraw(const NodeContext& c) {
+  if (!MayMask(c)) return false;
+  for (size_t i = 0; i < 2; ++i) {
+    const RandomDraw* draw = Undrawn(c, i);
+    const auto threshold = c.Number(1 - i);
+    if (!draw || !threshold || Broadcast(c.DimsOf(0), c.DimsOf(1)) != c.DimsOf(i)) continue;
+    const double below = (*threshold - c.In(i).random_shift - draw->low) / (draw->high - draw->low);
+    // draw < threshold, or threshold > draw. That both are equal has no share that counts.
+    const bool asks_below = c.node.op_type().starts_with("Less") == (i == 0);
+    const double keep = asks_below ? below : 1 - below;
+    if (!IsShare(keep)) continue;
+    ACT_CHECK_OK(SetMask(c, draw->type.dims, keep));
+    return true;
+  }
+  return false;
+}
 
 llvm::Expected<bool> ShiftDraw(const NodeContext& c) {
   if (c.node.op_type() != "Add") return false;
@@ -127,7 +156,7 @@ const std::vector<ImportEntry>& RandomImports() {
       {"RandomUniformLike", 1, 1, ImportRandomUniform},
       {"RandomNormal", 0, 0, ImportRandomNormal},
       {"RandomNormalLike", 1, 1, ImportRandomNormal},
-      {"Less", 2, 2, ImportLess},
+      {"Bernoulli", 1, 1, ImportBernoulli},
       {"Floor", 1, 1, ImportFloor},
   };
   return entries;

@@ -9,4 +9,8 @@ namespace act::onnx_import {
 // same draw, shifted. Returns whether it did.
 llvm::Expected<bool> ShiftDraw(const NodeContext& context);
 
+// Where the node compares such numbers with a constant, and its result may be the mask of a dropout: defines it as
+// that mask. Returns whether it did.
+llvm::Expected<bool> MaskOfDraw(const NodeContext& context);
+
 }  // namespace act::onnx_import

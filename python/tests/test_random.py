@@ -1,0 +1,60 @@
+"""Random numbers that a model draws itself, in forward."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Callable
+
+import pytest
+import torch
+from torch import nn
+
+import actc
+from tools import BIN, losses_at_rest, needs_tools
+
+
+class Mean(nn.Module):
+    """The mean of what a function makes of ones."""
+
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()))
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(self.scale * torch.ones_like(x)).mean() + 0 * x.mean()
+
+
+def assigned(x: torch.Tensor) -> torch.Tensor:
+    x = x.clone()
+    x[torch.rand_like(x) < 0.3] = 0.0
+    return x
+
+
+def twice(x: torch.Tensor) -> torch.Tensor:
+    mask = torch.rand_like(x) < 0.3
+    return x.masked_fill(mask, 0.0) * (1 - mask.float())
+
+
+# 0.7 of the ones stay. 2,560 draws are 5 deviations from it once in a million.
+@needs_tools
+@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
+@pytest.mark.parametrize(
+    "masked",
+    [
+        pytest.param(lambda x: x.masked_fill(torch.rand_like(x) < 0.3, 0.0), id="masked_fill"),
+        pytest.param(lambda x: torch.where(torch.rand_like(x) < 0.7, x, 0 * x), id="where"),
+        pytest.param(lambda x: x * (~(torch.rand_like(x) < 0.3)), id="not"),
+        pytest.param(lambda x: x * (torch.rand_like(x) > 0.3).float(), id="greater"),
+        pytest.param(lambda x: x * ((torch.rand_like(x) < 0.4) | (torch.rand_like(x) < 0.5)), id="or"),
+        pytest.param(assigned, id="assigned"),
+        pytest.param(twice, id="as a flag and as a number"),
+        pytest.param(lambda x: x * torch.bernoulli(torch.full_like(x, 0.7)), id="bernoulli"),
+        pytest.param(lambda x: x.masked_fill(torch.bernoulli(x.detach() * 0.3).bool(), 0.0), id="bernoulli of data"),
+    ],
+)
+def test_masks_of_random_numbers(tmp_path: Path, masked, exporter: str) -> None:
+    file = tmp_path / "m.onnx"
+    actc.export(Mean(masked), torch.randn(4, 10), file, loss=None, bin_dir=BIN, exporter=exporter)
+    loss = losses_at_rest(file, batch=256, steps=1, seed=1)[0]
+    assert abs(float(loss) - 0.7) < 5 * (0.7 * 0.3 / 2560) ** 0.5
