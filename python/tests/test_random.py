@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import actc
+from actc._calm import draws
 from tools import BIN, losses_at_rest, needs_tools
 
 
@@ -58,3 +59,18 @@ def test_masks_of_random_numbers(tmp_path: Path, masked, exporter: str) -> None:
     actc.export(Mean(masked), torch.randn(4, 10), file, loss=None, bin_dir=BIN, exporter=exporter)
     loss = losses_at_rest(file, batch=256, steps=1, seed=1)[0]
     assert abs(float(loss) - 0.7) < 5 * (0.7 * 0.3 / 2560) ** 0.5
+
+
+class Coin(nn.Module):
+    """Either of two losses, by one random number."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.mean() * (torch.rand(()) < 0.5)
+
+
+def test_two_equal_losses_do_not_hide_random_numbers() -> None:
+    module, x = Coin(), torch.ones(1)
+    for seed in range(10):
+        torch.manual_seed(seed)
+        assert draws(module, lambda: module(x))
+    assert not draws(nn.Identity(), lambda: x.mean())
