@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from tools import BIN, needs_tools, randomize
 
 import actc
+from actc import _export
 
 
 class Net(nn.Module):
@@ -88,6 +89,58 @@ def test_the_trained_model_predicts_without_labels(tmp_path: Path, exporter: str
         expected = net.eval()(more)
     (predicted,) = ReferenceEvaluator(result).run(None, {"image": more.numpy()})
     torch.testing.assert_close(torch.tensor(predicted), expected)
+
+
+class Odd(WithLoss):
+    """Returns the loss, and something that no exporter has."""
+
+    def forward(self, image: torch.Tensor, labels: torch.Tensor) -> Any:
+        logits = self.net(image)
+        return {"loss": F.cross_entropy(logits, labels), "logits": torch.linalg.svdvals(logits).expand(4, -1)}
+
+
+class Svd(nn.Linear):
+    """Predicts what no exporter has."""
+
+    def __init__(self) -> None:
+        super().__init__(8, 8)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.svdvals(super().forward(image)).flatten(1)
+
+
+class Branches(WithLoss):
+    """TorchScript's exporter cannot follow its code, nor can dynamo's."""
+
+    def forward(self, image: torch.Tensor, labels: torch.Tensor) -> Any:
+        if not torch.is_grad_enabled() or torch.compiler.is_compiling() or torch.jit.is_tracing():
+            raise ValueError("no example")
+        return super().forward(image, labels)
+
+
+@pytest.mark.parametrize(
+    "model, exporter, runs",
+    [(Odd, "torchscript", 2), (Odd, "dynamo", 1)]  # TorchScript's leaves out what the loss does not need
+    + [(model, exporter, 1) for model in (Branches, Svd) for exporter in ("torchscript", "dynamo")],
+)
+def test_the_loss_alone_is_tried_where_that_may_help(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: Any, exporter: str, runs: int
+) -> None:
+    ran, plain = [], _export.run_exporter
+    monkeypatch.setattr(_export, "run_exporter", lambda *args: ran.append(1) or plain(*args))
+    image, labels = torch.randn(4, 3, 8, 8), torch.tensor([0, 1, 2, 3])
+    if model is Svd:  # with a loss of its predictions
+        inputs, loss = image, "mse"
+    else:
+        inputs, loss = {"image": image, "labels": labels}, None
+    options = {"exporter": exporter, "dynamic_batch": False, "check": False, "opset": 20}
+    if runs == 2:
+        actc.export(model(), inputs, tmp_path / "m.onnx", loss, **options)
+        assert names(onnx.load(tmp_path / "m.onnx").graph.output) == ["loss"]
+    else:
+        with pytest.raises(actc.ExportError):
+            actc.export(model(), inputs, tmp_path / "m.onnx", loss, **options)
+    assert len(ran) == runs
 
 
 @needs_tools

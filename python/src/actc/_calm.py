@@ -98,10 +98,10 @@ class _Fixed(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def _generators() -> List[Any]:
+def _generators(module: nn.Module) -> List[Any]:
     """The states of what a model may draw from."""
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
-    states = [state.tolist() for state in (torch.get_rng_state(), *cuda)]
+    cards = {p.device for p in module.parameters() if p.device.type == "cuda"}
+    states = [state.tolist() for state in (torch.get_rng_state(), *map(torch.cuda.get_rng_state, cards))]
     return [random.getstate(), pickle.dumps(np.random.get_state()), *states]
 
 
@@ -110,8 +110,8 @@ def draws(module: nn.Module, run: Callable[[], torch.Tensor]) -> bool:
     if _drops(module):
         return True
     losses: List[float] = []
-    before = _generators()
-    while len(losses) < (2 if before == _generators() else AGAIN + 1):
+    before = _generators(module)
+    while len(losses) < (2 if before == _generators(module) else AGAIN + 1):
         with torch.no_grad(), same_after(module):
             losses.append(float(run()))
         if losses[-1] != losses[0]:

@@ -209,15 +209,23 @@ class _Job:
     def _exported(self, attempt: Attempt) -> Tuple[onnx.ModelProto, List[str]]:
         """With the predictions as a second output, unless the exporter manages the loss alone."""
         for self.wrapped.predicts in [True, False] if self.wrapped.predicted else [False]:
+            self.wrapped.finished = False
             try:
                 with same_after(self.wrapped):
                     return run_exporter(self.wrapped, self.tensors, self.names, attempt)
-            except Exception:
-                if not self.wrapped.predicts:
+            except Exception as error:
+                if not (self.wrapped.predicts and self._fails_by_predictions(error, attempt)):
                     raise
             finally:
                 self.wrapped.predicts = False
         raise AssertionError
+
+    def _fails_by_predictions(self, error: Exception, attempt: Attempt) -> bool:
+        """May the exporter manage the loss alone? Not if it fails at the Python code, which is the same. Not if it fails
+        at an operator that is there in both cases: the dynamo exporter writes what no output needs, too, and a named
+        loss is computed from the predictions."""
+        same = attempt.exporter == "dynamo" and isinstance(error, torch.onnx.errors.OnnxExporterError)
+        return self.wrapped.finished and not self.wrapped.named and not same
 
 
 def _way_out(said: Sequence[str]) -> str:

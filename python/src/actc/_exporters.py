@@ -142,12 +142,12 @@ def _stops_in_dynamo(module: nn.Module) -> Iterator[None]:
     if not DYNAMO_KEEPS_DETACH:
         yield
         return
-    torch.Tensor.detach = _traced_detach  # type: ignore[method-assign]
+    setattr(torch.Tensor, "detach", _traced_detach)
     try:
         with no_grad_stops(module, _stop_node):
             yield
     finally:
-        torch.Tensor.detach = _tensor_detach  # type: ignore[method-assign]
+        setattr(torch.Tensor, "detach", _tensor_detach)
 
 
 def _output_names(module: ModelWithLoss) -> List[str]:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict, Optional, Sequence
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 import torch
 from torch.nn import functional as F
 
 from ._complex import Complex, parts_of
+
+
+def _parts(x: Any, dim: int) -> Tuple[Any, Any]:
+    """Real and imaginary part, with this axis as the last."""
+    re, im = parts_of(x)
+    return re.transpose(dim, -1), None if im is None else im.transpose(dim, -1)
 
 
 def _fitted(x: Any, n: int) -> Any:
@@ -32,7 +38,7 @@ def _matrices(rows: int, columns: int, n: int, like: torch.Tensor) -> Any:
 
 
 def _complex_transform(x: Any, n: Optional[int], dim: int, norm: Optional[str], inverse: bool, half: bool) -> Complex:
-    re, im = (part if part is None else part.transpose(dim, -1) for part in parts_of(x))
+    re, im = _parts(x, dim)
     n = int(re.shape[-1]) if n is None else n
     re, im = _fitted(re, n), _fitted(im, n)
     cosine, sine = _matrices(n, n // 2 + 1 if half else n, n, re)
@@ -57,7 +63,7 @@ _fft, _ifft, _rfft = _one(False), _one(True), _one(False, half=True)
 
 def _irfft(input: Any, n: Optional[int] = None, dim: int = -1, norm: Optional[str] = None) -> torch.Tensor:
     """Of the first half of a spectrum whose second half is its conjugate."""
-    re, im = (part if part is None else part.transpose(dim, -1) for part in parts_of(input))
+    re, im = _parts(input, dim)
     n = 2 * (int(re.shape[-1]) - 1) if n is None else n
     half = n // 2 + 1
     cosine, sine = _matrices(half, n, n, re)
@@ -65,7 +71,7 @@ def _irfft(input: Any, n: Optional[int] = None, dim: int = -1, norm: Optional[st
     twice[0] /= 2
     if n % 2 == 0:
         twice[-1] /= 2
-    y = _fitted(re, half) @ (cosine * twice)
+    y: torch.Tensor = _fitted(re, half) @ (cosine * twice)
     if im is not None:
         y = y - _fitted(im, half) @ (sine * twice)
     return y.transpose(dim, -1)

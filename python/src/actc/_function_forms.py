@@ -110,7 +110,8 @@ def cov(x: Tensor, *, correction: int = 1, fweights: Any = None, aweights: Any =
 
 
 def cdist(a: Tensor, b: Tensor, p: float = 2.0, compute_mode: Any = None) -> Tensor:
-    return torch.linalg.vector_norm(a.unsqueeze(-2) - b.unsqueeze(-3), ord=p, dim=-1)
+    distances: Tensor = torch.linalg.vector_norm(a.unsqueeze(-2) - b.unsqueeze(-3), ord=p, dim=-1)
+    return distances
 
 
 def corrcoef(x: Tensor) -> Any:
@@ -122,7 +123,8 @@ def corrcoef(x: Tensor) -> Any:
 
 
 def dist(x: Tensor, other: Tensor, p: float = 2) -> Tensor:
-    return torch.linalg.vector_norm((x - other).flatten(), ord=p)
+    distance: Tensor = torch.linalg.vector_norm((x - other).flatten(), ord=p)
+    return distance
 
 
 def entr(x: Tensor) -> Tensor:
@@ -179,7 +181,8 @@ def heaviside(x: Tensor, values: Tensor) -> Tensor:
 def inner(x: Tensor, other: Tensor) -> Tensor:
     if x.ndim == 0 or other.ndim == 0:
         return x * other
-    return torch.tensordot(x, other, dims=([-1], [-1]))
+    product: Tensor = torch.tensordot(x, other, dims=([-1], [-1]))
+    return product
 
 
 def kron(x: Tensor, other: Tensor) -> Tensor:

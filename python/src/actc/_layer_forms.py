@@ -7,7 +7,7 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 import torch
 from torch.nn import functional as F
 
-_lstm = torch._VF.lstm  # type: ignore[attr-defined]
+_lstm = torch._VF.lstm
 
 
 def adaptive_max_pool(axes: int) -> Callable[..., Any]:
@@ -16,7 +16,7 @@ def adaptive_max_pool(axes: int) -> Callable[..., Any]:
     to."""
     original = getattr(F, f"adaptive_max_pool{axes}d")
 
-    def pool(input: torch.Tensor, output_size: Union[int, Sequence[Any]], return_indices: bool = False) -> torch.Tensor:
+    def pool(input: torch.Tensor, output_size: Union[int, Sequence[Any]], return_indices: bool = False) -> Any:
         given = [output_size] * axes if isinstance(output_size, int) else list(output_size)
         extents = [int(n) for n in input.shape[-axes:]]
         counts = [n if count is None else int(count) for n, count in zip(extents, given)]
@@ -84,11 +84,11 @@ def packed(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def layer(*args: Any) -> Any:
         result = original(*args)
-        if not torch.jit.is_tracing() or len(args) < 2 or not isinstance(args[1], torch.Tensor):
+        if not torch._C._is_tracing() or len(args) < 2 or not isinstance(args[1], torch.Tensor):
             return result
         if args[1].dtype != torch.int64 or args[1].ndim != 1:  # no sizes of batches, but the first states
             return result
-        steps, _ = torch._VF._pad_packed_sequence(result[0], args[1], False, 0.0, -1)  # type: ignore[attr-defined]
+        steps, _ = torch._VF._pad_packed_sequence(result[0], args[1], False, 0.0, -1)
         return (result[0], result[1] + steps[:1, :1, :1].detach() * 0, *result[2:])
 
     return layer

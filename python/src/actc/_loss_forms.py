@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Tuple
 
 import torch
 from torch.nn import functional as F
@@ -13,7 +13,7 @@ def reduced(loss: torch.Tensor, reduction: str) -> torch.Tensor:
     return loss if reduction == "none" else loss.sum() if reduction == "sum" else loss.mean()
 
 
-def _l1(x: torch.Tensor, y: torch.Tensor, reduction: str, weight: Optional[torch.Tensor] = None) -> torch.Tensor:
+def _l1(x: torch.Tensor, y: torch.Tensor, reduction: str, weight: Optional[torch.Tensor] = None) -> Any:
     if weight is not None:
         return NotImplemented
     return reduced((x - y).abs(), reduction)
@@ -28,7 +28,7 @@ def _smooth_l1(x: torch.Tensor, y: torch.Tensor, reduction: str, beta: float = 1
 
 def _huber(
     x: torch.Tensor, y: torch.Tensor, reduction: str, delta: float = 1.0, weight: Optional[torch.Tensor] = None
-) -> torch.Tensor:
+) -> Any:
     if weight is not None:
         return NotImplemented
     far = (x - y).abs()
@@ -101,7 +101,7 @@ def _multi_margin(
     p: int = 1,
     margin: float = 1.0,
     weight: Optional[torch.Tensor] = None,
-) -> torch.Tensor:
+) -> Any:
     if x.ndim != 2:
         return NotImplemented
     short = (margin - x.gather(1, y[:, None]) + x).clamp(min=0)
@@ -112,7 +112,7 @@ def _multi_margin(
     return reduced(torch.where(others, short, torch.zeros_like(short)).sum(1) / x.shape[1], reduction)
 
 
-def _multilabel_margin(x: torch.Tensor, y: torch.Tensor, reduction: str) -> torch.Tensor:
+def _multilabel_margin(x: torch.Tensor, y: torch.Tensor, reduction: str) -> Any:
     if x.ndim != 2:
         return NotImplemented
     given = (y < 0).long().cumsum(1) == 0  # labels end at the first -1
@@ -142,7 +142,7 @@ def _whole(name: str, form: Callable[..., Any], tensors: int) -> Callable[..., A
 
 
 _OPERANDS = ("input", "target", "input1", "input2", "anchor", "positive", "negative")
-_FORMS = {  # with the number of operands
+_FORMS: Dict[str, Tuple[Callable[..., Any], int]] = {  # with the number of operands
     "l1_loss": (_l1, 2),
     "smooth_l1_loss": (_smooth_l1, 2),
     "huber_loss": (_huber, 2),

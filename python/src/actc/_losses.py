@@ -105,6 +105,7 @@ class ModelWithLoss(nn.Module):
         self.inputs = inputs
         self.reads = ""  # name of the part of the model's result that the loss reads, if it has parts
         self.predicts = False
+        self.finished = False  # whether forward came to its end
         self.predicted = False  # whether what the model returned has a tensor beside the loss
         self.named = isinstance(loss, str)
         if isinstance(loss, str):
@@ -127,6 +128,7 @@ class ModelWithLoss(nn.Module):
             self.predicted = self.loss is not None or predicted.numel() > 1
         except ExportError:
             self.predicted = False
+        self.finished = True
         return (loss, predicted) if self.predicts and self.predicted else loss
 
     def _loss_of(self, outputs: Any, labels: Sequence[torch.Tensor]) -> torch.Tensor:

@@ -109,7 +109,7 @@ def no_grad_stops(module: nn.Module, stop: Callable[[torch.Tensor], torch.Tensor
 
         kind.__enter__, kind.__exit__ = __enter__, __exit__
 
-    module.forward = forward  # type: ignore[method-assign]
+    module.forward = forward
     for kind in originals:
         patch(kind)
     try:

@@ -181,8 +181,8 @@ def _unflatten(g: Any, x: Any, axis: Any, sizes: Any) -> Any:
     before = g.op("Slice", shape, constant(g, [0]), constant(g, [along]), constant(g, [0]))
     after = g.op("Slice", shape, constant(g, [along + 1]), constant(g, [2**63 - 1]), constant(g, [0]))
     y = g.op("Reshape", x, g.op("Concat", before, vector(g, sizes), after, axis_i=0))
-    others = [part for part in parts if part != -1]
-    rest = whole // math.prod(others) if whole and None not in others else None  # what a -1 stands for
+    others = [part for part in parts if part is not None and part != -1]
+    rest = whole // math.prod(others) if whole and None not in parts else None  # what a -1 stands for
     made = [rest if part == -1 else part for part in parts]
     return y.setType(x.type().with_sizes(extents[:along] + made + extents[along + 1 :]))
 

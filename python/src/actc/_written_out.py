@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from typing import Any, Iterator, Optional, Sequence, Union
+from typing import Any, Callable, Iterator, Optional, Sequence, Union
 
 import torch
 from torch.nn import functional as F
@@ -18,7 +18,7 @@ _cross_entropy = F.cross_entropy
 _binary_cross_entropy = F.binary_cross_entropy
 _attention = F.scaled_dot_product_attention
 _embedding_bag = F.embedding_bag
-_avg_pool2d = F.avg_pool2d
+_avg_pool2d: Callable[..., torch.Tensor] = F.avg_pool2d
 _gaussian_nll_loss = F.gaussian_nll_loss
 _nll_loss = F.nll_loss
 
@@ -136,7 +136,7 @@ def _exported_attention(
     The dynamo exporter traces a view of it with the order of one kernel, and refuses that view when it
     decomposes the operator (pytorch issue 136543). A copy has one order."""
     if dropout_p == 0:
-        if enable_gqa and torch.jit.is_tracing():  # TorchScript's exporter lacks it
+        if enable_gqa and torch._C._is_tracing():  # TorchScript's exporter lacks it
             key, value = (x.repeat_interleave(query.size(-3) // x.size(-3), -3) for x in (key, value))
             enable_gqa = False
         options = {"enable_gqa": True} if enable_gqa else {}  # versions before 2.5 lack it
@@ -233,10 +233,10 @@ def written_out(exporter: str) -> Iterator[None]:
     changes = [(F, name, function) for name, function in functions.items()] + replacements(exporter)
     layers = {"lstm": lstm}
     if exporter == "torchscript":
-        of_torch: Any = torch._VF  # type: ignore[attr-defined]
+        of_torch: Any = torch._VF
         others = {name: getattr(of_torch, name) for name in ("gru", "rnn_tanh", "rnn_relu")}
         layers = {name: packed(layer) for name, layer in {**layers, **others}.items()}
-    changes += [(torch._VF, name, layer) for name, layer in layers.items()]  # type: ignore[attr-defined]
+    changes += [(torch._VF, name, layer) for name, layer in layers.items()]
     originals = [(owner, name, vars(owner).get(name)) for owner, name, _ in changes]
     for owner, name, function in changes:
         setattr(owner, name, function)
