@@ -97,6 +97,25 @@ struct FoundLoss {
   std::string name;  // in the model
 };
 
+// The flags that add a loss to a model without one, as files of actrun --export-onnx are: those for the shape of the
+// first output that may be predictions.
+std::string WayToALoss(const Importer& importer, const std::vector<std::string>& outputs) {
+  for (const std::string& name : outputs) {
+    const TensorType& type = importer.Find(name)->type;
+    if (!IsFloat(type.dtype) || type.rank() == 0) continue;
+    std::string flags = "--loss=mse", others = "l1, smooth-l1 or bce-with-logits";
+    if (type.rank() > 1 && type.dims.back() != Dim(1)) {
+      flags = "--loss=cross-entropy";
+      if (type.rank() > 2)
+        flags = "--loss=token-cross-entropy (classes last) or " + flags + " (classes on axis 1)";
+      others = "mse, " + others;
+    }
+    if (outputs.size() > 1) flags += " with --loss-output=" + name;
+    return flags + " adds a loss after '" + name + "'; it may also be " + others;
+  }
+  return "a loss is computed from a float output: the model has none";
+}
+
 // The loss in the model: the named output, or the only one that is a scalar float.
 llvm::Expected<FoundLoss> FindLoss(Importer& importer, const std::vector<std::string>& outputs) {
   std::vector<std::string> scalars, all;
@@ -113,10 +132,8 @@ llvm::Expected<FoundLoss> FindLoss(Importer& importer, const std::vector<std::st
     return FoundLoss{scalar, scalars[0]};
   }
   if (scalars.empty())
-    return MakeError(
-        "", "no output is a loss (a scalar float); the outputs are: " + Join(all),
-        "--loss=cross-entropy (or token-cross-entropy, mse, l1, smooth-l1, bce-with-logits) adds a "
-        "loss to a model that ends in predictions");
+    return MakeError("", "no output is a loss (a scalar float); the outputs are: " + Join(all),
+                     WayToALoss(importer, outputs));
   return MakeError("", "several outputs may be the loss: " + Join(scalars),
                    "name it with --loss-output=NAME");
 }

@@ -47,10 +47,35 @@ TEST(ImportLosses, TheLossIsTheOnlyScalarFloatOutput) {
 
   OnnxModel none = Linear();
   none.Output("logits", {"N", 4});
-  EXPECT_NE(ErrorOf(none).find(
-                "no output is a loss (a scalar float); the outputs are: logits f32[N,4]\nhint: --loss="),
-            std::string::npos)
+  EXPECT_NE(
+      ErrorOf(none).find("no output is a loss (a scalar float); the outputs are: logits f32[N,4]\n"
+                         "hint: --loss=cross-entropy adds a loss after 'logits'; it may also be mse, l1"),
+      std::string::npos)
       << ErrorOf(none);
+}
+
+// The flags of the hint, by what the model ends in.
+TEST(ImportLosses, AMissingLossHasItsFlags) {
+  const auto hint = [](const std::vector<testing::Extent>& dims, bool two = false) {
+    OnnxModel m;
+    m.Input("x", dims).Node("Relu", {"x"}, {"y"}).Output("y");
+    if (two) m.Node("Neg", {"y"}, {"z"}).Output("z");
+    const std::string error = ErrorOf(m);
+    return error.substr(error.find("hint: "));
+  };
+  EXPECT_EQ(hint({"N", 5}),
+            "hint: --loss=cross-entropy adds a loss after 'y'; it may also be mse, l1, smooth-l1 or "
+            "bce-with-logits");
+  const std::string numbers = "it may also be l1, smooth-l1 or bce-with-logits";
+  EXPECT_EQ(hint({"N"}), "hint: --loss=mse adds a loss after 'y'; " + numbers);
+  EXPECT_EQ(hint({"N", 1}, true), "hint: --loss=mse with --loss-output=y adds a loss after 'y'; " + numbers);
+  EXPECT_NE(hint({"N", 7, 5}).find("--loss=token-cross-entropy (classes last) or --loss=cross-entropy"),
+            std::string::npos);
+  OnnxModel whole;
+  whole.Input("x", {"N"}, onnx::TensorProto::INT64).Node("Identity", {"x"}, {"y"});
+  whole.Output("y", {}, onnx::TensorProto::INT64);
+  EXPECT_NE(ErrorOf(whole).find("hint: a loss is computed from a float output"), std::string::npos)
+      << ErrorOf(whole);
 }
 
 TEST(ImportLosses, LossesThatAreAdded) {
