@@ -61,6 +61,53 @@ def test_masks_of_random_numbers(tmp_path: Path, masked, exporter: str) -> None:
     assert abs(float(loss) - 0.7) < 5 * (0.7 * 0.3 / 2560) ** 0.5
 
 
+def mixed(x: torch.Tensor) -> torch.Tensor:
+    """Mixup: each sample with another one."""
+    order, share = torch.randperm(x.shape[0]), torch.rand(x.shape[0], 1)
+    return share * x + (1 - share) * x[order]
+
+
+@needs_tools
+@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
+def test_mixup_is_compared(tmp_path: Path, exporter: str) -> None:
+    class Mixed(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return mixed(super().forward(x))
+
+    report = actc.export(
+        Mixed(6, 3), torch.randn(4, 6), tmp_path / "m.onnx", "cross-entropy", exporter=exporter, bin_dir=BIN
+    )
+    assert report.check is not None and report.check.random and report.check.conclusive, str(report)
+    assert report.batch_axis == "N"
+
+
+# The samples' numbers are 0 to 255. That all of them are drawn is what makes the sum of squares; the sum of products
+# with their own places is that of independent ones: mean 255^2 / 4 and deviation 255^2 / 12 over the root of 255.
+@needs_tools
+@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
+def test_permutations(tmp_path: Path, exporter: str) -> None:
+    class Products(nn.Module):
+        def __init__(self, power: int) -> None:
+            super().__init__()
+            self.scale, self.power = nn.Parameter(torch.ones(())), power
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            places = (x[:, 0] * 0 + 1).cumsum(0) - 1
+            order = torch.randperm(x.shape[0])
+            with_them = places[order] if self.power == 1 else order.float()
+            return self.scale * (with_them * (places if self.power == 1 else with_them)).mean()
+
+    losses = []
+    for power in (1, 2):
+        file = tmp_path / f"m{power}.onnx"
+        actc.export(Products(power), torch.randn(4, 2), file, loss=None, check=False, exporter=exporter)
+        losses.append([float(loss) for loss in losses_at_rest(file, batch=256, steps=2, seed=1)])
+    products, squares = losses
+    assert squares == pytest.approx([255 * 511 / 6] * 2, rel=1e-6)  # float32's
+    assert products[0] != products[1]
+    assert all(abs(p - 255**2 / 4) < 5 * 255**2 / 12 / 255**0.5 for p in products)
+
+
 class Coin(nn.Module):
     """Either of two losses, by one random number."""
 

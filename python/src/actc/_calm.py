@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from ._function_forms import backwards
 from ._layer_forms import even_gumbel_softmax
 
 BatchNorm = nn.modules.batchnorm._BatchNorm
@@ -125,14 +126,16 @@ def calm(module: nn.Module, functions: bool = False) -> Iterator[None]:
 
     functions: functions with which forward draws are replaced too (F.dropout with a constant).
     """
-    changed = [(m, name, getattr(m, name)) for m, name in _drops(module)]
+    changed: List[Tuple[Any, str, Any]] = [(m, name, 0.0) for m, name in _drops(module)]
+    changed += [(torch, "randperm", backwards)] if functions else []
+    originals = [(m, name, getattr(m, name)) for m, name, _ in changed]
     try:
-        for m, name, _ in changed:
-            setattr(m, name, 0.0)
+        for m, name, value in changed:
+            setattr(m, name, value)
         with _Fixed() if functions else contextlib.nullcontext():
             yield
     finally:
-        for m, name, value in changed:
+        for m, name, value in originals:
             setattr(m, name, value)
 
 

@@ -18,6 +18,8 @@ from . import _spread_forms as spread
 from ._complex import Complex
 from ._fourier_forms import FOURIER
 
+_randperm = torch.randperm
+
 # Where PyTorch has them besides torch and torch.Tensor.
 _ALSO: Dict[str, List[Tuple[Any, str]]] = {
     "digamma": [(torch.special, "digamma"), (torch.special, "psi")],
@@ -127,6 +129,8 @@ def replacements(exporter: str) -> List[Tuple[Any, str, Any]]:
         for owner, attribute in [(torch, name), (torch.Tensor, name), *_ALSO.get(name, [])]:
             if hasattr(owner, attribute):
                 found.append((owner, attribute, _whole(getattr(owner, attribute), form)))
+    if torch.randperm is _randperm:  # else a check draws nothing
+        found.append((torch, "randperm", forms.randperm))
     if exporter == "torchscript":
         found += [(torch.fft, name, function) for name, function in FOURIER.items()]
         found.append((torch.Tensor, "mT", property(lambda x: x.transpose(-2, -1))))
