@@ -176,6 +176,32 @@ TEST(Fold, SequencesAndReductions) {
   EXPECT_EQ(Text(Fold("Max", {IntegerScalar(1), IntegerScalar(3), IntegerScalar(2)})), "i64[][3]");
 }
 
+// By other formulas than the folds': the half angle's sine, and the cosine of twice the angle as a square.
+TEST(Fold, WindowsOfFourierTransforms) {
+  for (const int64_t periodic : {1, 0}) {
+    const double around = periodic != 0 ? 6 : 5;
+    const auto windows = [&](const char* op) {
+      const Folded folded = Fold(op, {IntegerScalar(6)}, With("periodic", periodic));
+      EXPECT_TRUE(folded && ToString(folded->at(0).type) == "f32[6]") << op;
+      return folded ? folded->at(0).elements : std::vector<Element>(6);
+    };
+    const auto hann = windows("HannWindow"), hamming = windows("HammingWindow"),
+               blackman = windows("BlackmanWindow");
+    for (size_t i = 0; i < 6; ++i) {
+      const double half = std::acos(-1.) * static_cast<double>(i) / around, sine = std::sin(half);
+      const double cosine = std::cos(2 * half);
+      const double expected[] = {sine * sine, 4. / 46 + 42. / 46 * sine * sine,
+                                 .34 - .5 * cosine + .16 * cosine * cosine};
+      // A float's precision at 1: some of them are 0 but for the rounding of a sine.
+      EXPECT_NEAR(hann[i].real, expected[0], 1e-7) << i;
+      EXPECT_NEAR(hamming[i].real, expected[1], 1e-7) << i;
+      EXPECT_NEAR(blackman[i].real, expected[2], 1e-7) << i;
+    }
+  }
+  EXPECT_FALSE(Fold("HannWindow", {IntegerScalar(kN)}));
+  EXPECT_EQ(Fold("HannWindow", {IntegerScalar(1)})->at(0).elements[0].real, 1);
+}
+
 TEST(Fold, ComparisonsHoldForEveryBatch) {
   EXPECT_EQ(Text(Fold("Equal", {IntegerVector({kN, -1, 3}), IntegerScalar(-1)})), "bool[3][0,1,0]");
   EXPECT_EQ(Text(Fold("Greater", {IntegerScalar(Dim(1, 1)), IntegerScalar(kN)})), "bool[][1]");

@@ -1,8 +1,10 @@
 // Folds of operators along an axis: ranges, running sums, triangles, reductions.
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "compiler/import/fold/lookup.h"
+#include "compiler/import/known/onnx_types.h"
 
 namespace act::onnx_import {
 namespace {
@@ -55,6 +57,30 @@ Folded Range(const FoldArgs& args) {
   });
   return One(std::move(result));
 }
+
+// The windows of a Fourier transform: sums of cosines of multiples of an angle that goes once around.
+Folded Window(const FoldArgs& args, std::initializer_list<double> factors) {
+  const auto size = Scalar(args.At(0));
+  const auto dtype = FromOnnxType(args.attrs.Int("output_datatype", onnx::TensorProto::FLOAT));
+  if (!size || IsFloat(args.At(0)->type.dtype) || !size->integer.IsFixed() || !dtype || !IsFloat(*dtype))
+    return std::nullopt;
+  const int64_t length = size->integer.fixed;
+  if (length < 1 || length > kMaxKnownElements) return std::nullopt;
+  // A window that is not periodic ends where it begins.
+  const int64_t around = args.attrs.Int("periodic", 1) != 0 ? length : std::max<int64_t>(length - 1, 1);
+  Known result{{*dtype, {Dim(length)}}, {}};
+  for (int64_t i = 0; i < length; ++i) {
+    const double angle = 2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(around);
+    double sum = 0, multiple = 0;
+    for (const double factor : factors) sum += factor * std::cos(multiple++ * angle);
+    result.elements.push_back(RealElement(*dtype, length == 1 ? 1 : sum));  // as PyTorch has it
+  }
+  return One(std::move(result));
+}
+
+Folded HannWindow(const FoldArgs& args) { return Window(args, {.5, -.5}); }
+Folded HammingWindow(const FoldArgs& args) { return Window(args, {25. / 46, -21. / 46}); }  // ONNX's numbers
+Folded BlackmanWindow(const FoldArgs& args) { return Window(args, {.42, -.5, .08}); }
 
 // Sums along the axis that varies with N. All its positions share one element, so the sum is linear
 // in the position.
@@ -185,6 +211,9 @@ const std::vector<FoldEntry>& SequenceFolds() {
   static const std::vector<FoldEntry> entries = {
       {"Range", 3, 3, Range},
       {"CumSum", 2, 2, CumSum},
+      {"HannWindow", 1, 1, HannWindow},
+      {"HammingWindow", 1, 1, HammingWindow},
+      {"BlackmanWindow", 1, 1, BlackmanWindow},
       {"Trilu", 1, 2, Trilu},
       {"ReduceSum", 1, 2, Reduce<Sum>},
       {"ReduceProd", 1, 2, Reduce<Product>},

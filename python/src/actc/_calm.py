@@ -13,8 +13,8 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from ._function_forms import backwards
 from ._layer_forms import even_gumbel_softmax
+from ._maker_forms import backwards
 
 BatchNorm = nn.modules.batchnorm._BatchNorm
 # Distance by which `moved` changes a parameter, in parts of its numbers' size. More would drown

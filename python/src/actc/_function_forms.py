@@ -31,16 +31,6 @@ def _places(x: Tensor, dim: int) -> Tensor:
     return torch.arange(int(x.shape[dim]), device=x.device).reshape(shape).expand_as(x)
 
 
-def randperm(n: int, *, dtype: torch.dtype = torch.int64, device: Any = None, **_: Any) -> Tensor:
-    return torch.rand(n, device=device).argsort().to(dtype)
-
-
-def backwards(n: int, *, dtype: torch.dtype = torch.int64, device: Any = None, **_: Any) -> Tensor:
-    """In the place of torch.randperm where a model may draw nothing. No number stays where it is, but one in the
-    middle."""
-    return torch.arange(n, dtype=dtype, device=device).flip(0)
-
-
 def cumprod(x: Tensor, dim: int, *, dtype: Optional[torch.dtype] = None) -> Tensor:
     return _scan(torch.mul, x if dtype is None else x.to(dtype), dim)
 

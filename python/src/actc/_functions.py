@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as F
 
 from . import _function_forms as forms
-from . import _layer_forms
+from . import _layer_forms, _maker_forms
 from . import _matrix_forms as matrix
 from . import _quantized_forms as quantized
 from . import _special_forms as special
@@ -130,7 +130,9 @@ def replacements(exporter: str) -> List[Tuple[Any, str, Any]]:
             if hasattr(owner, attribute):
                 found.append((owner, attribute, _whole(getattr(owner, attribute), form)))
     if torch.randperm is _randperm:  # else a check draws nothing
-        found.append((torch, "randperm", forms.randperm))
+        found.append((torch, "randperm", _maker_forms.randperm))
+    if exporter == "dynamo":
+        found.append((torch, "hamming_window", _maker_forms.hamming_window))
     if exporter == "torchscript":
         found += [(torch.fft, name, function) for name, function in FOURIER.items()]
         found.append((torch.Tensor, "mT", property(lambda x: x.transpose(-2, -1))))
