@@ -66,6 +66,20 @@ class Moved(nn.Module):
         return larger.square().mean() + smaller.sin().mean() + y.exp().mean()
 
 
+class Folded(nn.Module):
+    """Blocks of an image, changed, and added at their places in an image of the size of another one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(12, 18)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:  # [N,2,7,9]
+        blocks = F.unfold(image, (2, 3), dilation=(2, 1), padding=(1, 0), stride=(2, 3))
+        blocks = self.layer(blocks.transpose(1, 2)).transpose(1, 2)
+        size = tuple(image.shape[-2:])
+        return F.fold(blocks, size, (2, 3), dilation=(2, 1), padding=(1, 0), stride=(2, 3)).sin().mean((2, 3))
+
+
 class Pooled(nn.Module):
     """Means of windows that do not divide the image, and of some that do."""
 
@@ -122,6 +136,7 @@ class Lacked(nn.Module):
     "name, model, inputs, options",
     [
         ("lacked", Lacked, (torch.randn(4, 3, 6, 8),), {"loss": None, "dynamic_batch": True}),
+        ("folded", Folded, (torch.randn(4, 2, 7, 9),), {"loss": "cross-entropy", "dynamic_batch": True}),
         ("places", Places, (torch.randn(4, 3, 1, 6),), {"loss": "cross-entropy"}),
         (
             "pooled",

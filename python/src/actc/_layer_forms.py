@@ -112,6 +112,41 @@ def channel_shuffle(input: torch.Tensor, groups: int) -> torch.Tensor:
     return split.transpose(1, 2).reshape(input.shape)
 
 
+_fold = F.fold
+
+
+def _pair(x: Union[int, Sequence[Any]]) -> Tuple[int, int]:
+    first, second = (x, x) if isinstance(x, int) else x
+    return int(first), int(second)
+
+
+def fold(
+    input: torch.Tensor,
+    output_size: Union[int, Sequence[Any]],
+    kernel_size: Union[int, Sequence[Any]],
+    dilation: Union[int, Sequence[Any]] = 1,
+    padding: Union[int, Sequence[Any]] = 0,
+    stride: Union[int, Sequence[Any]] = 1,
+) -> torch.Tensor:
+    """F.fold, the sum of blocks at their places in an image, as one addition by known indices. The exporter has it from
+    opset 18 on, and there not where the image's size is that of another tensor."""
+    if input.ndim != 3:
+        return _fold(input, *map(_pair, (output_size, kernel_size, dilation, padding, stride)))
+    (height, width), kernel, edge = _pair(output_size), _pair(kernel_size), _pair(padding)
+    padded = (height + 2 * edge[0], width + 2 * edge[1])
+    places = []  # along each axis: those of each element of the kernel in each block
+    for extent, size, step, apart in zip(padded, kernel, _pair(stride), _pair(dilation)):
+        starts = range(0, extent - apart * (size - 1), step)
+        places.append([[start + apart * i for start in starts] for i in range(size)])
+    index = [y * padded[1] + x for rows in places[0] for columns in places[1] for y in rows for x in columns]
+    channels = int(input.shape[1]) // (kernel[0] * kernel[1])
+    image = input.new_zeros((input.shape[0], channels, padded[0] * padded[1]))
+    blocks = input.reshape((input.shape[0], channels, len(index)))
+    image = image.index_add(2, torch.tensor(index, device=input.device), blocks)
+    image = image.reshape((input.shape[0], channels, *padded))
+    return image[:, :, edge[0] : edge[0] + height, edge[1] : edge[1] + width]
+
+
 def even_gumbel_softmax(
     logits: torch.Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> torch.Tensor:
