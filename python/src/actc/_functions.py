@@ -136,4 +136,5 @@ def replacements(exporter: str) -> List[Tuple[Any, str, Any]]:
     if exporter == "torchscript":
         found += [(torch.fft, name, function) for name, function in FOURIER.items()]
         found.append((torch.Tensor, "mT", property(lambda x: x.transpose(-2, -1))))
+        found.append((torch.Tensor, "H", property(lambda x: x.mT.conj() if x.is_complex() else x.mT)))
     return found

@@ -106,7 +106,8 @@ def rename(graph: onnx.GraphProto, wrapped: nn.Module) -> None:
 def restore_statistics(graph: onnx.GraphProto, state: Dict[str, torch.Tensor], report: ExportReport) -> None:
     """Removes the statistics outputs of BatchNormalization and restores the statistics from before
     the trace. Then each step of the run makes one update, including the first step. A node without
-    stored statistics (track_running_stats=False, standardized weights) stays as it is."""
+    stored statistics (track_running_stats=False, standardized weights) stays as it is. All other
+    buffers that the trace has changed are restored, too (vectors of spectral_norm, codebooks)."""
     stored = {tensor.name for tensor in graph.initializer}
     count = 0
     for node in graph.node:
@@ -118,8 +119,11 @@ def restore_statistics(graph: onnx.GraphProto, state: Dict[str, torch.Tensor], r
                 attribute.i = 0
         count += 1
     for tensor in graph.initializer:
-        if tensor.name.endswith(STATISTICS) and tensor.name in state:
-            tensor.CopyFrom(onnx.numpy_helper.from_array(state[tensor.name].cpu().numpy(), tensor.name))
+        if tensor.name not in state:
+            continue
+        before = onnx.numpy_helper.from_array(state[tensor.name].cpu().numpy(), tensor.name)
+        if (before.data_type, before.dims) == (tensor.data_type, tensor.dims):  # else it has another form in the graph
+            tensor.CopyFrom(before)
     if count:
         report.changes.append(f"running statistics of {count} BatchNorm layers are those from before the export")
 

@@ -112,6 +112,17 @@ def channel_shuffle(input: torch.Tensor, groups: int) -> torch.Tensor:
     return split.transpose(1, 2).reshape(input.shape)
 
 
+_normalize = F.normalize
+
+
+def normalize(
+    input: torch.Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Optional[torch.Tensor] = None
+) -> torch.Tensor:
+    """F.normalize into a given tensor, as the power method of spectral_norm uses it, in place of a division into it."""
+    y = _normalize(input, p, dim, eps)
+    return y if out is None else out.copy_(y)
+
+
 _fold = F.fold
 
 

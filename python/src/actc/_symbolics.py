@@ -206,6 +206,13 @@ def _same(name: str) -> Any:
     return lambda g, x: g.op(name, x)
 
 
+def _copy(g: Any, x: Any, source: Any, _: Any = None) -> Any:
+    """torch.Tensor.copy_ into all of x, from a tensor of its type: the exporter has the form that changes x alone."""
+    if source.type().scalarType() != x.type().scalarType():
+        raise ExportError("torch.Tensor.copy_ into a tensor of another type has no ONNX form here")
+    return g.op("Expand", source, g.op("Shape", x)).setType(x.type())
+
+
 def _detach(g: Any, x: Any) -> Any:
     """Tensor.detach(), which the TorchScript exporter drops. What has no gradient needs no stop."""
     if x.type().scalarType() != "Float":
@@ -224,6 +231,7 @@ _OURS = {
     "aten::adaptive_avg_pool2d": _adaptive_avg_pool,
     "aten::adaptive_avg_pool3d": _adaptive_avg_pool,
     "aten::alpha_dropout": _random_forms.alpha_dropout,
+    "aten::copy": _copy,
     "aten::cumsum": _cumsum,
     "aten::detach": _detach,
     "aten::diff": _diff,

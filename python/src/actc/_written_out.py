@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from ._ctc import exported_ctc_loss
 from ._functions import replacements
-from ._layer_forms import adaptive_max_pool, fold, lstm, packed
+from ._layer_forms import adaptive_max_pool, fold, lstm, normalize, packed
 from ._loss_forms import LOSSES, reduced
 
 _cross_entropy = F.cross_entropy
@@ -228,7 +228,11 @@ _WRITTEN_OUT = {
 @contextlib.contextmanager
 def written_out(exporter: str) -> Iterator[None]:
     """While it lasts, the functions that this exporter lacks, or drops a part of, export whole."""
-    of_torchscript = {**LOSSES, "fold": fold, "nll_loss": _exported_nll_loss} if exporter == "torchscript" else {}
+    of_torchscript = (
+        {**LOSSES, "fold": fold, "normalize": normalize, "nll_loss": _exported_nll_loss}
+        if exporter == "torchscript"
+        else {}
+    )
     functions = {**_WRITTEN_OUT, **of_torchscript}
     changes = [(F, name, function) for name, function in functions.items()] + replacements(exporter)
     layers = {"lstm": lstm}
