@@ -153,6 +153,15 @@ TEST(ImportRandom, MasksMayBeViewedBeforeTheyAreNumbers) {
   EXPECT_EQ(Count(Import(m).graph, "Dropout"), 1);
 }
 
+// As the dynamo exporter writes bernoulli_: the threshold is cast to the type of the numbers.
+TEST(ImportRandom, WhatAsksForTheTypeReadsNoNumbers) {
+  OnnxModel m = WithDraw();
+  Threshold(m, "p", .75);
+  m.Node("CastLike", {"p", "u"}, {"threshold"}).Node("Less", {"u", "threshold"}, {"flag"});
+  m.Node("CastLike", {"flag", "logits"}, {"mask"}).Node("Mul", {"logits", "mask"}, {"y"}).MeanLoss("y");
+  EXPECT_EQ(Count(Import(m).graph, "Dropout"), 1);
+}
+
 // A threshold that no number is below makes zeros, whose mean nothing could divide by.
 TEST(ImportRandom, NoMaskIsAlwaysZero) {
   OnnxModel m = WithDraw();

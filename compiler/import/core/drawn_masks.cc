@@ -49,14 +49,21 @@ bool EndsIn(const Readers& readers, const std::string& name, const Last& last) {
   return true;
 }
 
+// Asks for the extents or the type of the tensor, and not for its numbers.
+bool ReadsNoNumbers(const onnx::NodeProto& node, const std::string& name) {
+  const bool type_alone = node.op_type() == "CastLike" && node.input_size() > 0 && node.input(0) != name;
+  return node.op_type() == "Shape" || type_alone;
+}
+
 // The node that the drawn numbers end in, if nothing else reads them.
 const onnx::NodeProto* OnlyReader(const Readers& readers, const onnx::NodeProto& draw) {
   const onnx::NodeProto* node = &draw;
   while (node->output_size() == 1) {
-    const auto [first, end] = readers.equal_range(node->output(0));
+    const std::string& name = node->output(0);
+    const auto [first, end] = readers.equal_range(name);
     node = nullptr;
     for (auto it = first; it != end; ++it) {
-      if (it->second && it->second->op_type() == "Shape") continue;  // reads no numbers
+      if (it->second && ReadsNoNumbers(*it->second, name)) continue;
       if (node || !it->second) return nullptr;
       node = it->second;
     }
