@@ -52,6 +52,8 @@ llvm::Expected<Sections> Open(Bytes file, PieceRead read) {
     return MakeError("", std::string("damaged: ") + what, "copy it again, or compile the model again");
   };
   if (header.file_bytes < file.size()) return damaged("there are bytes after its end");
+  // Else the checksum would lie in the header.
+  if (file.size() < sizeof header + kChecksumBytes) return damaged("its header");
   const Bytes content = file.first(file.size() - kChecksumBytes);
   uint64_t checksum = 0;
   std::memcpy(&checksum, file.data() + content.size(), sizeof checksum);

@@ -15,16 +15,19 @@ namespace {
 // possible.
 void MendFrame(std::string& file) {
   plan_file::Header header;
-  if (file.size() < sizeof header + plan_file::kChecksumBytes) return;
+  if (file.size() < sizeof header) return;
   std::memcpy(&header, file.data(), sizeof header);
   std::memcpy(header.magic, plan_file::kMagic, sizeof header.magic);
   header.version = kPlanVersion;
   header.file_bytes = file.size();
-  const uint64_t room = file.size() - sizeof header - plan_file::kChecksumBytes;
-  if (header.blob_bytes > room) header.blob_bytes = 0;
-  if (const uint64_t schema = room - header.blob_bytes;
-      static_cast<uint64_t>(plan_file::AlignUp(static_cast<int64_t>(header.schema_bytes))) != schema)
-    header.schema_bytes = schema;
+  // In a file without room for its checksum, which then lies in the header, sizes stay as they are.
+  if (file.size() >= sizeof header + plan_file::kChecksumBytes) {
+    const uint64_t room = file.size() - sizeof header - plan_file::kChecksumBytes;
+    if (header.blob_bytes > room) header.blob_bytes = 0;
+    if (const uint64_t schema = room - header.blob_bytes;
+        static_cast<uint64_t>(plan_file::AlignUp(static_cast<int64_t>(header.schema_bytes))) != schema)
+      header.schema_bytes = schema;
+  }
   std::memcpy(file.data(), &header, sizeof header);
   const std::span content(reinterpret_cast<const std::byte*>(file.data()),
                           file.size() - plan_file::kChecksumBytes);

@@ -39,6 +39,26 @@ TEST(PlanFile, TheChecksumCoversEachPieceInOrder) {
   EXPECT_NE(plan_file::Checksum(exchanged), expected);
 }
 
+// A file may say of itself that it ends in its header, and have a checksum that matches.
+TEST(PlanFile, AFileWithoutRoomForItsChecksumIsRefused) {
+  plan_file::Header header = {};
+  std::memcpy(header.magic, plan_file::kMagic, sizeof header.magic);
+  header.version = kPlanVersion;
+  header.file_bytes = sizeof header;
+  header.schema_bytes = uint64_t{1} << 40;
+  // The room between header and checksum is -8 bytes.
+  header.blob_bytes = -uint64_t{plan_file::kChecksumBytes} - header.schema_bytes;
+  std::vector<std::byte> file(sizeof header);
+  std::memcpy(file.data(), &header, sizeof header);
+  const plan_file::Bytes content(file.data(), file.size() - plan_file::kChecksumBytes);
+  const uint64_t checksum = plan_file::Checksum(content);
+  std::memcpy(file.data() + content.size(), &checksum, sizeof checksum);
+  auto sections = plan_file::Open(file);
+  ASSERT_FALSE(sections);
+  EXPECT_EQ(llvm::toString(sections.takeError()),
+            "damaged: its header\nhint: copy it again, or compile the model again");
+}
+
 // Weights that are stored as codes may be several times larger in the file than in the arena.
 TEST(PlanFile, APlanThatWasReadIsNotInMemoryWhole) {
   testing::TemporaryFolder folder;
