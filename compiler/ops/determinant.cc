@@ -2,20 +2,19 @@
 #include "compiler/ops/grad_context.h"
 #include "compiler/ops/op_table.h"
 #include "runtime/base/error.h"
+#include "runtime/plan/operand_extents.h"
 
 namespace act {
 namespace {
-
-constexpr int64_t kMostRows = 128;  // the kernel holds a matrix outside the arena
 
 // Errors: x holds no square matrices, or too large ones.
 llvm::Error CheckMatrices(const InferContext& c, const TensorType& x) {
   const bool square = x.dtype == DType::kFloat32 && x.rank() >= 2 && x.dims.back().IsFixed() &&
                       x.dims[x.dims.size() - 2] == x.dims.back();
   if (!square) return c.Fail("needs square matrices of f32, the operand is " + ToString(x));
-  if (x.dims.back().fixed <= kMostRows) return llvm::Error::success();
-  return c.Fail("the operand is " + ToString(x) + "; matrices have at most " + std::to_string(kMostRows) +
-                " rows");
+  if (x.dims.back().fixed <= kMostDeterminantRows) return llvm::Error::success();
+  return c.Fail("the operand is " + ToString(x) + "; matrices have at most " +
+                std::to_string(kMostDeterminantRows) + " rows");
 }
 
 llvm::Error InferDet(InferContext& c) {

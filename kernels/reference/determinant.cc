@@ -8,6 +8,7 @@
 #include "kernels/reference/registry.h"
 #include "kernels/site/dereference.h"
 #include "kernels/site/lambda_kernel.h"
+#include "runtime/plan/operand_extents.h"
 
 namespace act {
 namespace {
@@ -22,8 +23,10 @@ std::optional<Matrices> MatricesOf(const TensorView& x, const TensorView& det, s
   const bool fits = x.dtype == DType::kFloat32 && det.dtype == DType::kFloat32 && rank >= 2 &&
                     x.dims[rank - 1] == x.dims[rank - 2] &&
                     std::vector(x.dims.begin(), x.dims.end() - 2) == det.dims;
-  if (fits) return Matrices{det.elements, x.dims[rank - 1]};
-  if (why) *why = "f32 [..,n,n] and a number for each matrix only";
+  if (fits && x.dims[rank - 1] <= kMostDeterminantRows) return Matrices{det.elements, x.dims[rank - 1]};
+  if (why)
+    *why = "f32 [..,n,n] of at most " + std::to_string(kMostDeterminantRows) +
+           " rows and a number for each matrix only";
   return std::nullopt;
 }
 
@@ -65,7 +68,8 @@ class Elimination {
     for (size_t column = k; column < n_; ++column) {
       size_t pivot = k;
       for (size_t i = k + 1; i < n_; ++i)
-        if (std::fabs(At(i, column)) > std::fabs(At(pivot, column))) pivot = i;
+        // A NaN is a pivot, so that it shows in the result.
+        if (std::isnan(At(i, column)) || std::fabs(At(i, column)) > std::fabs(At(pivot, column))) pivot = i;
       if (At(pivot, column) == 0) continue;
       if (pivot != k) {
         for (size_t j = 0; j < n_; ++j) std::swap(At(k, j), At(pivot, j));

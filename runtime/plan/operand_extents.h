@@ -30,6 +30,9 @@ AttentionExtents AttentionExtentsOf(const Graph& graph, const Node& node, size_t
 // The most keys that `causal` and `window` of an attention leave to a query, of so many.
 int64_t VisibleKeysAtMost(const Attributes& attrs, int64_t keys);
 
+// Rows of a matrix of Det and DetGrad, whose kernels hold one outside the arena.
+inline constexpr int64_t kMostDeterminantRows = 128;
+
 // The result of an AttentionGrad that is the gradient of a bias whose extents do not vary with N.
 // Null if there is none.
 const TensorType* FixedBiasGradient(const Graph& graph, const Node& node);

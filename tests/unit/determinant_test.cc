@@ -35,6 +35,19 @@ TEST(Det, PivotsAreChosen) {
   EXPECT_EQ(Result(DetOf({0, 0, 2, 3, 0, 0, 0, 5, 0}, 3)), Numbers{30});
   EXPECT_EQ(Result(DetOf({-4}, 1)), Numbers{-4});
   EXPECT_TRUE(std::isnan(Result(DetOf({1, 2, NAN, 4}, 2))[0]));
+  // Not below zeros either, which are no pivots.
+  EXPECT_TRUE(std::isnan(Result(DetOf({0, 0, NAN, 0}, 2))[0]));
+  EXPECT_TRUE(std::isnan(Cofactors({0, 0, 0, 0, 0, 0, NAN, 0, 0}, 3)[0]));
+}
+
+// A kernel holds a matrix outside the arena, even if a damaged plan has none of such an extent.
+TEST(Det, LargeMatricesAreRefused) {
+  for (const int64_t rows : {int64_t{129}, int64_t{1} << 31}) {
+    EXPECT_TRUE(RunReference(DetOf({}, rows)).refused) << rows;
+    const OpCase gradient{
+        "DetGrad", {}, {Floats({0}, {}), Floats({0, rows, rows}, {})}, {Empty({0, rows, rows})}, {}, {}};
+    EXPECT_TRUE(RunReference(gradient).refused) << rows;
+  }
 }
 
 // Worked out by hand. The determinant is a polynomial, so it has a derivative where it is 0, too.
