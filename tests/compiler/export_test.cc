@@ -9,61 +9,19 @@
 
 #include "compiler/emit/emit_onnx.h"
 #include "compiler/import/file/onnx_versions.h"
-#include "compiler/import/import_onnx.h"
 #include "compiler/ops/graph_builder.h"
 #include "compiler/ops/op_table.h"
 #include "passes/pipeline/pipeline.h"
 #include "runtime/base/error.h"
-#include "tests/compiler/onnx_model.h"
+#include "tests/compiler/exported_model.h"
 #include "tests/paths.h"
 
 namespace act {
 namespace {
 
-using testing::TemporaryFolder;
+using namespace exported_model;
 
 const std::string kGolden = GoldenFolder() + "/";
-
-onnx::ModelProto Parse(const std::string& path) {
-  onnx::ModelProto model;
-  EXPECT_TRUE(model.ParseFromString(testing::Contents(path))) << path;
-  return model;
-}
-
-ImportResult Import(const std::string& path) {
-  auto result = ImportOnnx(path, {});
-  if (!result) {
-    ADD_FAILURE() << llvm::toString(result.takeError());
-    return {};
-  }
-  return std::move(*result);
-}
-
-// Stands for training: every element of a parameter or buffer becomes the number of its value.
-std::map<std::string, HostTensor> Trained(const Graph& graph) {
-  std::map<std::string, HostTensor> values;
-  for (size_t i = 0; i < graph.values.size(); ++i) {
-    const Value& v = graph.values[i];
-    if (v.kind != ValueKind::kParameter && v.kind != ValueKind::kBuffer) continue;
-    const std::vector<float> data(static_cast<size_t>(v.type.Elements().fixed), static_cast<float>(i));
-    values[v.name] = HostTensor::Copy(data.data(), v.type.Bytes().fixed);
-  }
-  return values;
-}
-
-TrainedValues From(std::map<std::string, HostTensor> values) {
-  return [values = std::move(values)](const std::string& name) -> llvm::Expected<std::span<const std::byte>> {
-    const auto value = values.find(name);
-    if (value == values.end()) return std::span<const std::byte>();
-    return std::span(value->second.data, static_cast<size_t>(value->second.bytes));
-  };
-}
-
-Plan PlanOf(const ImportResult& model) {
-  Plan plan;
-  plan.onnx_model = model.skeleton;
-  return plan;
-}
 
 TEST(ExportTrained, ReplacesEveryWeightAndKeepsTheRest) {
   for (const char* file : {"resnet_basic/model.onnx", "resnet_basic/model_dynamo.onnx"}) {
@@ -125,113 +83,6 @@ TEST(ExportTrained, ABatchNormalizationByConstantsKeepsTheFormOfTraining) {
   ASSERT_FALSE(ExportTrainedOnnx(PlanOf(model), From(Trained(model.graph)), folder / "out.onnx"));
   const onnx::ModelProto exported = Parse(folder / "out.onnx");
   EXPECT_EQ(exported.graph().node(2).output_size(), 3) << "by its constants it would compute something else";
-}
-
-template <typename List>
-std::vector<std::string> Names(const List& list) {
-  std::vector<std::string> names;
-  for (const auto& element : list) names.push_back(element.name());
-  return names;
-}
-
-std::vector<std::string> Operators(const onnx::ModelProto& model) {
-  std::vector<std::string> names;
-  for (const auto& node : model.graph().node()) names.push_back(node.op_type());
-  return names;
-}
-
-// y = x w, and with `loss` the mean of (y - label)^2 after it.
-testing::OnnxModel PredictsAndLoses() {
-  testing::OnnxModel m;
-  m.Input("x", {"N", 3}).Input("label", {"N", 2}).Weight("w", {3, 2}).Weight("scale", {2});
-  m.Node("MatMul", {"x", "w"}, {"y"}).Node("Mul", {"label", "scale"}, {"scaled"});
-  m.Node("Sub", {"y", "scaled"}, {"d"}).Node("Mul", {"d", "d"}, {"square"});
-  m.Node("ReduceMean", {"square"}, {"loss"}, {testing::Attr("keepdims", int64_t{0})});
-  return m;
-}
-
-onnx::ModelProto Exported(const std::string& path, const TemporaryFolder& folder) {
-  const ImportResult model = Import(path);
-  EXPECT_EQ(llvm::toString(ExportTrainedOnnx(PlanOf(model), From(Trained(model.graph)), folder / "out.onnx")),
-            "");
-  return Parse(folder / "out.onnx");
-}
-
-using List = std::vector<std::string>;
-
-TEST(ExportTrained, PredictionsNeedNoLabel) {
-  const TemporaryFolder folder;
-  testing::OnnxModel m = PredictsAndLoses();
-  const onnx::ModelProto both = Exported(m.Output("loss").Output("y", {"N", 2}).Write(folder), folder);
-  EXPECT_EQ(Names(both.graph().output()), List{"y"});
-  EXPECT_EQ(Names(both.graph().input()), List{"x"});
-  EXPECT_EQ(Names(both.graph().initializer()), List{"w"});
-  EXPECT_EQ(Operators(both), List{"MatMul"});
-}
-
-// The dynamo exporter asks labels for the batch size, where it is needed for the predictions.
-TEST(ExportTrained, ALabelIsNotAskedForTheBatch) {
-  const TemporaryFolder folder;
-  testing::OnnxModel m;
-  m.Input("label", {"N", 3}).Input("x", {"N", 3}).Weight("w", {3});
-  m.Node("Shape", {"label"}, {"batch"},
-         {testing::Attr("start", int64_t{0}), testing::Attr("end", int64_t{1})});
-  m.Integers("one", {1}).Node("Concat", {"batch", "one"}, {"dims"}, {testing::Attr("axis", int64_t{0})});
-  m.Node("ConstantOfShape", {"dims"}, {"zeros"}).Node("Mul", {"x", "w"}, {"xw"});
-  m.Node("Add", {"xw", "zeros"}, {"y"}).Node("Sub", {"y", "label"}, {"d"});
-  m.Node("ReduceMean", {"d"}, {"loss"}, {testing::Attr("keepdims", int64_t{0})});
-  m.Output("loss").Output("y", {"N", 3});
-  const onnx::ModelProto exported = Exported(m.Write(folder), folder);
-  EXPECT_EQ(Names(exported.graph().input()), List{"x"});
-  EXPECT_EQ(exported.graph().node(0).op_type(), "Shape");
-  EXPECT_EQ(exported.graph().node(0).input(0), "x");
-}
-
-TEST(ExportTrained, ALossThatIsAloneStays) {
-  const TemporaryFolder folder;
-  testing::OnnxModel m = PredictsAndLoses();
-  const onnx::ModelProto alone = Exported(m.Output("loss").Write(folder), folder);
-  EXPECT_EQ(Names(alone.graph().output()), List{"loss"});
-  EXPECT_EQ(Names(alone.graph().input()), (List{"x", "label"}));
-  EXPECT_EQ(alone.graph().node_size(), 5);
-}
-
-// Stochastic depth, as exporters write it: 1 with probability .75, over .75.
-TEST(ExportTrained, MasksBecomeTheirMean) {
-  for (const std::string form : {"Less", "Floor", "Bernoulli"}) {
-    const TemporaryFolder folder;
-    testing::OnnxModel m;
-    m.Input("x", {"N", 3}).Weight("w", {3});
-    for (const char* name : {"p", "q"}) m.Node("Constant", {}, {name}, {testing::Attr("value_float", .75)});
-    m.Node("Mul", {"x", "w"}, {"y"});
-    if (form != "Bernoulli") m.Node("RandomUniformLike", {"y"}, {"draw"});
-    if (form == "Bernoulli") {
-      m.Node("Shape", {"y"}, {"extents"}).Node("Expand", {"p", "extents"}, {"share"});
-      m.Node("Bernoulli", {"share"}, {"mask"});
-    } else if (form == "Less") {
-      m.Node("Less", {"draw", "p"}, {"chosen"});
-      m.Node("Cast", {"chosen"}, {"mask"}, {testing::Attr("to", int64_t{onnx::TensorProto::FLOAT})});
-    } else {
-      m.Node("Add", {"p", "draw"}, {"shifted"}).Node("Floor", {"shifted"}, {"mask"});
-    }
-    m.Node("Div", {"mask", "q"}, {"factor"}).Node("Mul", {"y", "factor"}, {"z"});
-    const onnx::ModelProto exported = Exported(m.MeanLoss("z").Write(folder), folder);
-    std::string mean;  // whose value takes the mask's place
-    for (const auto& node : exported.graph().node()) {
-      EXPECT_NE(node.op_type(), "RandomUniformLike") << "each inference would draw other numbers";
-      EXPECT_NE(node.op_type(), "Bernoulli");
-      EXPECT_NE(node.op_type(), "Less");
-      EXPECT_NE(node.op_type(), "Floor");
-      if (node.op_type() != "ConstantOfShape") continue;
-      mean = node.output(0);
-      EXPECT_EQ(node.attribute(0).t().float_data(0), .75f);
-    }
-    const std::string reader = form == "Less" ? "Cast" : "Div";
-    for (const auto& node : exported.graph().node()) {
-      if (node.op_type() != reader) continue;
-      EXPECT_EQ(node.input(0), mean);
-    }
-  }
 }
 
 TEST(ExportTrained, LargeWeightsGoBesideTheModel) {

@@ -32,7 +32,7 @@ void DropUnread(onnx::GraphProto& model, const Candidate& candidate) {
 
 // Shape of the first axis alone, which is how exporters ask for the batch size.
 bool AsksForBatch(const onnx::NodeProto& node) {
-  if (node.op_type() != "Shape") return false;
+  if (node.op_type() != "Shape" || node.input_size() != 1) return false;
   int64_t start = 0, end = 0;
   for (const auto& a : node.attribute()) (a.name() == "start" ? start : end) = a.i();
   return start == 0 && end == 1;
@@ -78,9 +78,8 @@ std::optional<Draw> DrawOf(const Makers& makers, const std::string& mask) {
   while (!open.empty()) {
     const auto maker = makers.find(open.back());
     open.pop_back();
-    if (maker == makers.end()) continue;
+    if (maker == makers.end() || !draw.between.insert(maker->first).second) continue;
     const onnx::NodeProto& node = *maker->second;
-    draw.between.insert(maker->first);
     if (node.op_type() == "RandomUniform" || node.op_type() == "RandomUniformLike" ||
         node.op_type() == "Bernoulli") {
       draw.like = node.op_type() == "RandomUniform" ? maker->first : node.input(0);
@@ -111,7 +110,8 @@ void DropLoss(onnx::GraphProto& model, const std::string& loss) {
 void SettleMasks(onnx::GraphProto& model, const std::map<std::string, double>& kept) {
   Makers makers;
   for (const onnx::NodeProto& node : model.node())
-    for (const std::string& name : node.output()) makers[name] = &node;
+    for (const std::string& name : node.output())
+      if (!name.empty()) makers[name] = &node;
   std::map<std::string, std::string> means;  // by the name of the mask
   Names unread;
   std::vector<onnx::NodeProto> nodes;
@@ -150,7 +150,9 @@ void SettleMasks(onnx::GraphProto& model, const std::map<std::string, double>& k
     });
   model.clear_node();
   for (onnx::NodeProto& node : nodes) *model.add_node() = std::move(node);
-  DropUnread(model, [&](const onnx::NodeProto& node) { return unread.count(node.output(0)) != 0; });
+  DropUnread(model, [&](const onnx::NodeProto& node) {
+    return node.output_size() > 0 && unread.count(node.output(0)) != 0;
+  });
 }
 
 }  // namespace act::onnx_import
