@@ -1,11 +1,14 @@
-// Bytes as an ONNX model: import, compilation at a level, layouts at several batches on each kind of machine, and
-// the plan written and read again. The model's doc_string says how it is compiled, a character for each choice.
+// Bytes as an ONNX model: import, compilation at a level, layouts at several batches on each kind of machine, the
+// plan written and read again, and the model exported with its weights. The model's doc_string says how it is compiled, a character for each choice.
 // What compiles must verify after every pass, and its layouts must hold.
 #include <algorithm>
+#include <span>
 #include <string>
 
+#include "compiler/emit/export_trained.h"
 #include "compiler/import/import_onnx.h"
 #include "compiler/ir/verify.h"
+#include "passes/pipeline/frozen_form.h"
 #include "passes/pipeline/pipeline.h"
 #include "runtime/memory/layout.h"
 #include "runtime/memory/report.h"
@@ -87,6 +90,23 @@ void CheckFile(const Plan& plan) {
           "nodes are lost in the plan's file");
 }
 
+// The trained model, with the weights that it began with, and its import.
+void CheckExport(const Plan& plan) {
+  static const ScratchFile file("exported.onnx");
+  const auto values = [&plan](const std::string& name) -> llvm::Expected<std::span<const std::byte>> {
+    for (const Value& value : plan.train.graph.values)
+      if (value.name == name && IsPersistent(value.kind))
+        return std::span(value.data.data, static_cast<size_t>(value.data.bytes));
+    return std::span<const std::byte>();
+  };
+  if (llvm::Error error = ExportTrainedOnnx(plan, values, file.path()))
+    return Refused(std::move(error), file.path());
+  ImportOptions import;
+  import.keep_outputs = true;
+  auto again = ImportOnnx(file.path(), import);
+  if (!again) Refused(again.takeError(), file.path());
+}
+
 bool IsLarge(const onnx::ModelProto& model) {
   int nodes = model.graph().node_size();
   for (const auto& function : model.functions()) nodes += function.node_size();
@@ -100,7 +120,7 @@ void Run(const std::string& bytes) {
   const bool parsed = model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
   if (bytes.size() > kMostBytes || (parsed && IsLarge(model))) return;
   Choices choices(model.doc_string());
-  const CompileOptions options = OptionsOf(choices);
+  CompileOptions options = OptionsOf(choices);
   static constexpr const char* kLosses[] = {"", "", "cross-entropy", "mse", "bce-with-logits", "l1"};
   ImportOptions import;
   import.loss = kLosses[choices.Next(std::size(kLosses))];
@@ -109,6 +129,10 @@ void Run(const std::string& bytes) {
   import.report_only = choices.Next(2) == 1;
   import.keep_outputs = choices.Next(6) == 1;
   if (choices.Next(4) == 1) import.dims = {{"M", 3}, { "seq", 5 }};
+  options.frozen_weights = FrozenForms()[choices.Next(FrozenForms().size())].codec;
+  static constexpr const char* kFrozen[] = {"", "base*", "*w*", "*1*"};
+  if (const std::string glob = kFrozen[choices.Next(std::size(kFrozen))]; !glob.empty())
+    import.freeze = {glob};
 
   scratch.Write(bytes);
   auto imported = ImportOnnx(scratch.path(), import);
@@ -122,7 +146,9 @@ void Run(const std::string& bytes) {
   auto plan = Compile(std::move(*imported), options);
   if (!plan) return Refused(plan.takeError(), "");
   CheckLayouts(*plan);
-  if (!import.report_only) CheckFile(*plan);
+  if (import.report_only) return;
+  CheckFile(*plan);
+  CheckExport(*plan);
 }
 
 }  // namespace

@@ -397,7 +397,7 @@ void ChangeModel(onnx::ModelProto& model, Random& random) {
       break;
     case 3: {  // of how the model is compiled: see onnx_fuzz.cc
       std::string choices = model.doc_string();
-      choices.resize(std::max<size_t>(choices.size(), 8), '0');
+      choices.resize(std::max<size_t>(choices.size(), 15), '0');
       choices[Below(choices.size(), random)] = static_cast<char>('0' + random() % 64);
       model.set_doc_string(choices);
       break;

@@ -125,6 +125,34 @@ void MutateInstruction(Program& program, const Choice& choice) {
   }
 }
 
+void MutateCodeOf(Value& value, const Choice& choice) {
+  CodedParameter coded = *value.coded;
+  const size_t at = choice.b / 8;
+  switch (choice.c / 2 % 6) {
+    case 0:
+      value.coded = nullptr;
+      return;
+    case 1:
+      coded.codec = Codec::Cast(kBFloat16);
+      break;
+    case 2:
+      coded.codec = Codec::Uniform(1 + static_cast<int>(at % 9), 16 << at % 8, static_cast<Rounding>(at % 3));
+      break;
+    case 3:
+      coded.codec.levels = static_cast<int32_t>(at);
+      break;
+    case 4:
+      coded.codec.metadata = static_cast<Metadata>(at % (static_cast<size_t>(kLastMetadata) + 1));
+      break;
+    case 5:
+      if (Dim* dim = At(coded.type.dims, at)) *dim = Dim(choice.Number());
+      break;
+  }
+  const auto type = coded.ArenaType();
+  if (choice.c % 2 && type) value.type = *type;
+  value.coded = std::make_shared<CodedParameter>(std::move(coded));
+}
+
 }  // namespace
 
 void MutateAttributes(Graph& graph, Node& node, const Choice& choice) {
@@ -188,6 +216,12 @@ void MutateProgram(Program& program, const Choice& choice) {
       if (choice.c % 2 == 0) program.constants.push_back({static_cast<float>(choice.c), Dim(0)});
       break;
   }
+}
+
+void MutateCode(Plan& plan, const std::string& name, const Choice& choice) {
+  for (StepGraph* step : {&plan.train, &plan.eval})
+    for (Value& value : step->graph.values)
+      if (value.coded && value.name == name) MutateCodeOf(value, choice);
 }
 
 }  // namespace act::fuzz

@@ -297,7 +297,10 @@ void MutatePlan(Plan& plan, ByteReader& bytes) {
       break;
     case 3:
     case 4:
-      MutateType(graph, choice);
+      if (Value* value = At(graph.values, choice.a); value && value->coded && choice.b % 8 == 6)
+        MutateCode(plan, std::string(value->name), choice);
+      else
+        MutateType(graph, choice);
       break;
     case 5:
     case 6:
@@ -352,7 +355,7 @@ void FitData(Plan& plan) {
   constexpr int64_t kMost = 1 << 20;
   for (StepGraph* step : {&plan.train, &plan.eval})
     for (Value& value : step->graph.values) {
-      const Dim bytes = value.type.Bytes();
+      const Dim bytes = value.FileType().Bytes();
       if (!value.data.data || !bytes.IsFixed() || bytes.fixed < 0 || bytes.fixed > kMost) continue;
       if (value.data.bytes == bytes.fixed) continue;
       std::vector<std::byte> data(static_cast<size_t>(bytes.fixed));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 #include "runtime/plan/plan.h"
 #include "tests/fuzz/byte_reader.h"
@@ -26,5 +27,7 @@ struct Choice {
 };
 void MutateProgram(Program& program, const Choice& choice);
 void MutateAttributes(Graph& graph, Node& node, const Choice& choice);
+// Of a frozen parameter, in both graphs. Half of the codes fit what lies in the arena.
+void MutateCode(Plan& plan, const std::string& name, const Choice& choice);
 
 }  // namespace act::fuzz

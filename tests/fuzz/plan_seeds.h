@@ -1,5 +1,5 @@
 // Undamaged plans, compiled when they are first asked for: of the cases of tests/compiler/op_cases.h, each
-// a model of one operator or few, and of the small models of tests/golden.
+// a model of one operator or few, of the small models of tests/golden, and of one with codes of frozen weights.
 #pragma once
 
 #include <cstddef>
