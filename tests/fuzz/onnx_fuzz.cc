@@ -1,6 +1,6 @@
 // Bytes as an ONNX model: import, compilation at a level, layouts at several batches on each kind of machine, the
-// plan written and read again, and the model exported with its weights. The model's doc_string says how it is compiled, a character for each choice.
-// What compiles must verify after every pass, and its layouts must hold.
+// plan written and read again, and the model exported with its weights. The model's doc_string says how it is
+// compiled, a character for each choice. What compiles must verify after every pass, and its layouts must hold.
 #include <algorithm>
 #include <span>
 #include <string>
