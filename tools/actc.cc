@@ -25,6 +25,7 @@
 #include "runtime/plan/plan_io.h"
 #include "tools/compile_flags.h"
 #include "tools/machine_rates.h"
+#include "tools/output_files.h"
 #include "tools/prepare_plan.h"
 #include "tools/run_tool.h"
 
@@ -78,9 +79,10 @@ std::string DescribeParts(const std::vector<StepPart>& parts) {
 }
 
 llvm::Error Run(const CompileFlags& f, CompileRequest request) {
-  for (const auto* path : {&f.output, &f.report_json, &f.report_html, &f.emit_onnx})
-    if (!path->empty())
-      ACT_CHECK_OK(OutputFile::Create(*path).takeError());  // fails before the work, not after it
+  ACT_CHECK_OK(CheckOutputs(f.model, {{"-o", f.output},
+                                      {"--report-json", f.report_json},
+                                      {"--report-html", f.report_html},
+                                      {"--emit-onnx", f.emit_onnx}}));
   if (request.compare) {
     if (request.compare->measure_rates) {
       ACT_TRY(request.compare->rates,

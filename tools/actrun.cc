@@ -32,6 +32,7 @@
 #include "tools/device.h"
 #include "tools/flags.h"
 #include "tools/measurement.h"
+#include "tools/output_files.h"
 #include "tools/resumed_levels.h"
 #include "tools/run_flags.h"
 #include "tools/run_log.h"
@@ -49,11 +50,6 @@ constexpr int kFailed = 1;
 constexpr int64_t kDefaultSteps = 10;
 
 volatile std::sig_atomic_t g_stop = 0;
-
-// A path that cannot be written is an error before the run, not after it.
-llvm::Error CheckWritable(const std::string& path) {
-  return path.empty() ? llvm::Error::success() : OutputFile::Create(path).takeError();
-}
 
 // Exports the parameters and running statistics that are in the arena.
 llvm::Error Export(const Executor& executor, const std::string& path) {
@@ -170,9 +166,13 @@ llvm::Expected<Opened> Open(const RunFlags& f, const Plan& plan, const Hyperpara
 
 llvm::Error Run(const RunFlags& f, const Plan& plan, const Hyperparameters& hyper,
                 const LearningRateSchedule& schedule, Tuning tuning, const Saving& saving) {
-  ACT_CHECK_OK(CheckWritable(f.measurement.save_plan()));
-  for (const auto* path : {&f.save, &f.export_onnx, &f.dump_step, &f.report_json, &f.report_html})
-    ACT_CHECK_OK(CheckWritable(*path));
+  ACT_CHECK_OK(CheckOutputs(f.plan, {{"--save", f.save},
+                                     {"--export-onnx", f.export_onnx},
+                                     {"--dump-step", f.dump_step},
+                                     {"--report-json", f.report_json},
+                                     {"--report-html", f.report_html}}));
+  // It may take the place of the plan from which it is made.
+  ACT_CHECK_OK(CheckOutputs("", {{"--save-plan", f.measurement.save_plan()}}));
   const int threads = f.threads > 0 ? static_cast<int>(f.threads) : PhysicalCores();
   omp_set_num_threads(threads);
   const auto say = [](const std::string& line) { llvm::errs() << kTool << ": " << line << "\n"; };

@@ -283,6 +283,13 @@ TEST_F(Actc, NamesAnOutputThatItCannotWrite) {
                 {"absent/report.json"});
 }
 
+TEST_F(Actc, NamesAModelThatWouldBeLost) {
+  const std::string model = Write(Classifier().Bytes()), before = ReadFile(model);
+  ExpectRefused({ToolPath("actc"), model, "-O", "L0", "-o", model}, {"-o", "is the file that is read"});
+  ExpectRefused(Command(model, {"--report-json=" + plan()}), {"--report-json", "is written by -o, too"});
+  EXPECT_TRUE(before == ReadFile(model)) << "the model was touched";
+}
+
 TEST_F(Actc, KeepsTheOldPlanWhereTheDiskIsFull) {
   const std::string model = GoldenFolder() + "/lenet/model.onnx";
   ExpectDone(Command(model));

@@ -157,6 +157,16 @@ TEST_F(Actrun, NamesAFileThatItCannotWrite) {
                 {"absent/step.safetensors"});
 }
 
+TEST_F(Actrun, NamesAFileThatWouldBeLost) {
+  const std::string before = ReadFile(plan()), twice = scratch_ / "twice";
+  ExpectRefused(Command({"--export-onnx=" + plan()}), {"--export-onnx", "plan.bin is the file that is read"});
+  ExpectRefused(Command({"--save=" + (scratch_ / "./plan.bin")}), {"--save", "is the file that is read"});
+  ExpectRefused(Command({"--save=" + twice, "--export-onnx=" + twice}),
+                {"--export-onnx", "written by --save, too"});
+  EXPECT_TRUE(before == ReadFile(plan())) << "the plan was touched";
+  ExpectDone(Command({"--save=/dev/null", "--report-json=/dev/null"}));
+}
+
 TEST_F(Actrun, KeepsTheOldCheckpointWhereTheDiskIsFull) {
   const std::string checkpoint = scratch_ / "end.safetensors";
   ExpectDone(Command({"--save=" + checkpoint}));
