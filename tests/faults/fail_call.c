@@ -253,6 +253,26 @@ int posix_memalign(void** result, size_t alignment, size_t bytes) {
   return 0;
 }
 
+// C++'s own call malloc, except in a program that is linked with mimalloc: its operators take memory from it directly.
+static int NewFails(void) {
+  static int direct = -1;
+  if (direct < 0) direct = dlsym(RTLD_DEFAULT, "mi_malloc") != NULL;
+  return direct && Fails(kMemory);
+}
+static void* NoMemory(void) {
+  void (*(*handler)(void))(void) = (void (*(*)(void))(void))dlsym(RTLD_DEFAULT, "_ZSt15get_new_handlerv");
+  if (handler && handler()) handler()();
+  abort();
+}
+
+#define NEW(name)                                 \
+  void* name(size_t bytes) {                      \
+    REAL(void*, #name, size_t);                   \
+    return NewFails() ? NoMemory() : real(bytes); \
+  }
+NEW(_Znwm)  // operator new
+NEW(_Znam)  // operator new[]
+
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*), void* argument) {
   REAL(int, "pthread_create", pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
   return Fails(kThread) ? (int)fault.value : real(thread, attributes, run, argument);
