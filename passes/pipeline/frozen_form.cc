@@ -8,7 +8,7 @@ const std::vector<FrozenForm>& FrozenForms() {
   // Groups of 4 bits are short: a large weight costs only those beside it.
   static const std::vector<FrozenForm> forms = {{"f32", std::nullopt, 0},
                                                 {"bf16", Codec::Cast(kBFloat16), .002},
-                                                {"8bit", Codec::Uniform(8, 256, Rounding::kNearest), .02},
+                                                {"8bit", Codec::Uniform(8, 256, Rounding::kNearest), .03},
                                                 {"4bit", Codec::Uniform(4, 64, Rounding::kNearest), 1.8}};
   return forms;
 }

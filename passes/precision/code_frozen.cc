@@ -47,6 +47,13 @@ bool IsFactor(const Node& node, size_t i) {
 // Whether operand i is a table of which the node takes rows.
 bool IsTable(const Node& node, size_t i) { return i == 0 && OpOf(node).movement == Movement::kGather; }
 
+// What an embedding looks up is the start of all that follows, and no product averages its error: in a small GPT, two
+// tables in 4 bits did more to the gradient than 24 weights (docs/measurements/frozen_weights.md). So they have 8.
+Codec OfTable(const Codec& codec) {
+  if (codec.IsCast() || codec.bits >= 8) return codec;
+  return Codec::Uniform(8, kDefaultGroupSize, Rounding::kNearest);
+}
+
 // A model may say that what does not train is a buffer.
 bool IsWeight(const Value& value) {
   return value.kind == ValueKind::kParameter || value.kind == ValueKind::kBuffer;
@@ -111,7 +118,7 @@ class Coder {
       if (!IsWeight(value) || value.type.dtype != DType::kFloat32 || context_.marks[v].trained >= 0 ||
           kept[v] || !(multiplied[v] || looked_up[v]) || value.type.Elements().fixed < kLeastElements)
         continue;
-      codes.emplace_back(v, *context_.frozen_weights);
+      codes.emplace_back(v, looked_up[v] ? OfTable(*context_.frozen_weights) : *context_.frozen_weights);
     }
     return codes;
   }

@@ -39,11 +39,12 @@ std::vector<float> Stored(std::vector<float> x, const std::optional<Codec>& code
 }
 
 // tokens -> rows of a frozen table -> a trained product -> frozen products, one of whose weights is the shape of a
-// vector -> a trained product. The frozen weights have the values that `weights` stores. With norms, not only a product reads a weight: the norms of its columns scale the product's result.
+// vector -> a trained product. The frozen weights have the values that `weights` stores, and the table those of 8
+// bits at least. With norms, not only a product reads a weight: the norms of its columns scale the product's result.
 struct Network {
   explicit Network(const std::optional<Codec>& weights = std::nullopt, bool with_norms = false) : b(graph) {
     const ValueId tokens = b.Input("tokens", {DType::kInt64, {Dim(0, 5), 1}}, ValueKind::kInput);
-    const ValueId table = Parameter("table", {70, 64}, 1, weights);
+    const ValueId table = Parameter("table", {70, 64}, 1, weights == k4Bit ? k8Bit : weights);
     ValueId x = Take(b.AddTyped("Gather", {table, tokens}, {DType::kFloat32, {Dim(0, 5), 64}},
                                 Attrs({{"axis", int64_t{0}}})));
     x = Product(x, trained.emplace_back(Parameter("first", {64, 64}, 2, std::nullopt)));
@@ -187,7 +188,7 @@ TEST(CodeFrozen, CodesLargeWeightsOfProductsAndTables) {
   EXPECT_EQ(llvm::toString(CheckPlan(plan)), "");
   for (const Value& value : plan.train.graph.values) {
     if (value.name == "table") {
-      EXPECT_EQ(value.type, CodeType(k4Bit, {70, 64}));
+      EXPECT_EQ(value.type, CodeType(k8Bit, {70, 64}));
     }
     if (value.name != "wide") continue;
     EXPECT_EQ(value.type, CodeType(k4Bit, {64, 128}));
