@@ -8,6 +8,7 @@
 
 #include "kernels/cpu/coded_numbers.h"
 #include "kernels/cpu/convert_bfloat16.h"
+#include "kernels/cpu/cut.h"
 #include "kernels/cpu/instructions.h"
 #include "kernels/cpu/matmul.h"
 #include "kernels/site/coded_operand.h"
@@ -29,15 +30,6 @@ constexpr int64_t kUnit = 64;
 constexpr int64_t kMostTerms = 4096;
 constexpr int64_t kFloat = sizeof(float), kHalf = sizeof(BFloat16);
 
-int64_t Up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
-
-// `length` elements of `whole` at a time; the last are fewer where it does not divide.
-struct Cut {
-  int64_t whole = 0, length = 0;
-  int64_t Count() const { return (whole + length - 1) / length; }
-  int64_t LengthOf(int64_t piece) const { return std::min(length, whole - piece * length); }
-};
-
 // A piece of the weight: [terms, columns], of which the rows in memory are either.
 struct CodedProduct {
   MatMulShape s;
@@ -46,11 +38,13 @@ struct CodedProduct {
   int threads = 1;
   Cut columns = {}, terms = {};
 
+  int64_t ColumnsOf(int64_t block) const { return columns.LengthAt(block * columns.length); }
+  int64_t TermsOf(int64_t piece) const { return terms.LengthAt(piece * terms.length); }
   bool RowsAreTerms() const { return s.b_n == 1; }
   // A bfloat16 result cannot hold the sums of several pieces.
   bool HasSums() const { return y == DType::kBFloat16 && terms.Count() > 1; }
-  int64_t PieceBytes() const { return Up(columns.LengthOf(0) * terms.LengthOf(0) * kHalf, 64); }
-  int64_t SumsBytes() const { return HasSums() ? Up(s.m * columns.LengthOf(0) * kFloat, 64) : 0; }
+  int64_t PieceBytes() const { return RoundUp(columns.LengthAt(0) * terms.LengthAt(0) * kHalf, 64); }
+  int64_t SumsBytes() const { return HasSums() ? RoundUp(s.m * columns.LengthAt(0) * kFloat, 64) : 0; }
 };
 
 // A product of a piece, for one thread.
@@ -97,8 +91,8 @@ class CodedMatMul final : public Kernel {
         std::vector<Call>& of_threads = CallsFor(block, piece);
         if (!of_threads.empty()) continue;
         for (int t = 0; t < p_.threads; ++t) {
-          std::optional<Call> call = MakeCall(context, p_, p_.columns.LengthOf(block),
-                                              p_.terms.LengthOf(piece), piece > 0, left, reason);
+          std::optional<Call> call =
+              MakeCall(context, p_, p_.ColumnsOf(block), p_.TermsOf(piece), piece > 0, left, reason);
           if (!call) return false;
           scratch_bytes_ = std::max(scratch_bytes_, call->scratch_bytes);
           of_threads.push_back(std::move(*call));
@@ -110,8 +104,8 @@ class CodedMatMul final : public Kernel {
   int64_t WorkspaceBytes() const override { return p_.threads * ThreadBytes(); }
   bool IsLibraryCall() const override { return true; }
   std::string Describe() const override {
-    return "pieces of " + std::to_string(p_.terms.LengthOf(0)) + " x " +
-           std::to_string(p_.columns.LengthOf(0)) + ", " + std::to_string(p_.threads) + " threads, " +
+    return "pieces of " + std::to_string(p_.terms.LengthAt(0)) + " x " +
+           std::to_string(p_.columns.LengthAt(0)) + ", " + std::to_string(p_.threads) + " threads, " +
            WorkspaceText(WorkspaceBytes());
   }
 
@@ -132,19 +126,19 @@ class CodedMatMul final : public Kernel {
 
   // The calls for a piece, by the thread: it is of all lengths or the last, and begins sums or goes on.
   std::vector<Call>& CallsFor(int64_t block, int64_t piece) {
-    const bool narrow = p_.columns.LengthOf(block) < p_.columns.LengthOf(0);
-    const bool short_sum = p_.terms.LengthOf(piece) < p_.terms.LengthOf(0);
+    const bool narrow = p_.ColumnsOf(block) < p_.columns.LengthAt(0);
+    const bool short_sum = p_.TermsOf(piece) < p_.terms.LengthAt(0);
     return calls_[narrow ? 1 : 0][piece == 0 ? 0 : short_sum ? 2 : 1];
   }
 
   std::string RunColumns(const KernelArgs& args, int64_t block, int thread) {
-    const int64_t column = block * p_.columns.length, columns = p_.columns.LengthOf(block);
+    const int64_t column = block * p_.columns.length, columns = p_.ColumnsOf(block);
     std::byte* const own = args.workspace.data.as<std::byte>() + thread * ThreadBytes();
     auto* const piece = reinterpret_cast<BFloat16*>(own);
     auto* const sums = reinterpret_cast<float*>(own + p_.PieceBytes());
     std::byte* const y = args.outputs[0].as<std::byte>() + column * ByteSize(p_.y);
     for (int64_t i = 0; i < p_.terms.Count(); ++i) {
-      const int64_t term = i * p_.terms.length, terms = p_.terms.LengthOf(i);
+      const int64_t term = i * p_.terms.length, terms = p_.TermsOf(i);
       Decode(args.inputs[1].as<void>(), column, columns, term, terms, piece);
       Call& call = CallsFor(block, i)[static_cast<size_t>(thread)];
       call.product.Set(call.a, args.inputs[0].as<const BFloat16>() + term * p_.s.a_k);
@@ -177,13 +171,13 @@ bool CutIntoPieces(int64_t group, CodedProduct& p) {
                 most = std::min(kCodedPieceBytes, kCodedPiecesBytes / p.threads) / kHalf;
   // Rows of terms are cut between groups, so that none is decoded twice.
   const int64_t unit = p.RowsAreTerms() && n >= group * p.threads ? std::max(group, kUnit) : kUnit;
-  const int64_t shared = Up((n + p.threads - 1) / p.threads, unit);
+  const int64_t shared = RoundUp(CeilDiv(n, p.threads), unit);
   p.terms = {k, k};
   p.columns = {n, std::min({most / k / unit * unit, shared, n})};
   if (k <= kMostTerms && p.columns.length > 0) return true;
   for (int64_t columns = std::min(shared, 8 * kUnit); columns > 0; columns -= kUnit) {
     p.columns.length = std::min(columns, n);
-    p.terms.length = std::min(k, most / Up(p.columns.length, kUnit) / kUnit * kUnit);
+    p.terms.length = std::min(k, most / RoundUp(p.columns.length, kUnit) / kUnit * kUnit);
     if (p.terms.length > 0 && p.SumsBytes() <= kRoundedSumBytes / p.threads) return true;
   }
   return false;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/convert_bfloat16.h"
+#include "kernels/cpu/cut.h"
 #include "kernels/cpu/instructions.h"
 #include "kernels/cpu/matmul.h"
 #include "kernels/site/dereference.h"
@@ -25,19 +26,6 @@ struct Part {
   DnnlCall round, product;
   size_t from = 0, rounded_to = 0, a = 0, b = 0, y = 0, bias = 0, scratch = 0;
   int64_t rounded_bytes = 0, scratch_bytes = 0;
-};
-
-// `whole` cut into parts of at most `length`. The last one may be shorter.
-struct Cut {
-  int64_t whole = 0, length = 0;
-
-  int64_t LengthAt(int64_t first) const { return std::min(length, whole - first); }
-  // There are at most two lengths.
-  std::vector<int64_t> Lengths() const {
-    std::vector<int64_t> lengths{LengthAt(0)};
-    if (whole % length != 0 && whole > length) lengths.push_back(whole % length);
-    return lengths;
-  }
 };
 
 struct PiecedProduct {
