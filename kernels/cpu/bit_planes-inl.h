@@ -37,6 +37,9 @@ inline constexpr size_t kMaxWordLanes = hn::MaxLanes(DW());
 inline constexpr size_t kMaskBytes = std::max<size_t>(1, kMaxLanes / 8);
 // The length of the runs of elements. Every vector length divides it.
 inline constexpr size_t kRun = 64;
+// Codes as bytes.
+using DB = HWY_CAPPED(uint8_t, kRun);
+using VB = hn::Vec<DB>;
 
 // Bits i .. i + lanes - 1 of a plane.
 HWY_INLINE hn::Mask<DW> LoadMask(const uint8_t* plane, size_t i) {

@@ -9,6 +9,8 @@
 #define ACT_DECODE_RUN_INL_H_
 #endif
 
+#include <type_traits>
+
 #include "kernels/cpu/code_tile.h"
 #include "kernels/cpu/level_values-inl.h"
 
@@ -132,6 +134,14 @@ class Finisher {
   size_t times_stride_, plus_stride_;
 };
 
+template <class Value>
+HWY_INLINE typename Value::Position PositionOf(VI position) {
+  if constexpr (std::is_same_v<typename Value::Position, V>)
+    return hn::ConvertTo(D(), position);
+  else
+    return position;
+}
+
 template <class Value, int kBits>
 concept HasKinds = requires {
   typename Value::template Kinds<kFrom<kBits>>;
@@ -150,10 +160,12 @@ HWY_INLINE Values ValuesOf(const LevelTables& tables, const Value& value, VW p) 
   if constexpr (HasKinds<Value, kBits>) {
     const auto other = typename Value::template Kinds<kFrom<kBits>>(tables).Split(p);
     const Mask low = HalfOf<false>(other), high = HalfOf<true>(other);
-    return {value(Half<kBits, false>(p), low), value(Half<kBits, true>(p), high), low, high};
+    return {value(PositionOf<Value>(Half<kBits, false>(p)), low),
+            value(PositionOf<Value>(Half<kBits, true>(p)), high), low, high};
   } else {
     const Mask none = hn::FirstN(D(), 0);
-    return {value(Half<kBits, false>(p)), value(Half<kBits, true>(p)), none, none};
+    return {value(PositionOf<Value>(Half<kBits, false>(p))), value(PositionOf<Value>(Half<kBits, true>(p))),
+            none, none};
   }
 }
 
@@ -179,19 +191,25 @@ HWY_INLINE void DecodeRunAs(const PositionsOf& positions, size_t count, const Le
   if (i < count) finisher.Last(v.second, v.other_second, count - i, x + i);
 }
 
+// Calls decode with the epilogue's Finish as a constant.
+template <class Value, class Decode>
+HWY_INLINE void ForFinish(const Epilogue& epilogue, const Decode& decode) {
+  switch (epilogue.finish()) {
+    case Finish::kNothing:
+      return decode(std::integral_constant<Finish, Finish::kNothing>());
+    case Finish::kKeep:
+      if constexpr (HasSign<Value>) return decode(std::integral_constant<Finish, Finish::kKeep>());
+      [[fallthrough]];  // codes without a sign are not asked for it
+    case Finish::kScale:
+      return decode(std::integral_constant<Finish, Finish::kScale>());
+  }
+}
 template <int kBits, class PositionsOf, class Value>
 HWY_INLINE void DecodeRun(const PositionsOf& positions, size_t count, const LevelTables& tables,
                           const Value& value, const Epilogue& epilogue, size_t first, float* x) {
-  switch (epilogue.finish()) {
-    case Finish::kNothing:
-      return DecodeRunAs<Finish::kNothing, kBits>(positions, count, tables, value, epilogue, first, x);
-    case Finish::kKeep:
-      if constexpr (HasSign<Value>)
-        return DecodeRunAs<Finish::kKeep, kBits>(positions, count, tables, value, epilogue, first, x);
-      [[fallthrough]];  // codes without a sign are not asked for it
-    case Finish::kScale:
-      return DecodeRunAs<Finish::kScale, kBits>(positions, count, tables, value, epilogue, first, x);
-  }
+  ForFinish<Value>(epilogue, [&](auto finish) HWY_ATTR {
+    DecodeRunAs<decltype(finish)::value, kBits>(positions, count, tables, value, epilogue, first, x);
+  });
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include <type_traits>
 
+#include "kernels/cpu/code_bytes-inl.h"
 #include "kernels/cpu/code_tile.h"
 #include "kernels/cpu/decode_run-inl.h"
 #include "kernels/cpu/packed_words-inl.h"
@@ -74,8 +75,13 @@ void DecodePlaneGroups(const LevelTables& tables, const CodedGroups& coded) {
   const Epilogue epilogue(coded.epilogue);
   const auto decode = [&](size_t g, size_t e, size_t count, const uint8_t* planes,
                           size_t plane_bytes) HWY_ATTR {
-    DecodePlanes<kBits>(planes, plane_bytes, count, tables, Value(tables, coded.scales[g]),
-                        Offsets(coded.starts[g]), epilogue, e, coded.x);
+    const Value value(tables, coded.scales[g]);
+    const uint32_t start = coded.starts[g];
+    if constexpr (kCodesAreBytes<Value>)
+      DecodePlaneBytes<kBits, Offsets>(planes, plane_bytes, count, tables, value, start, epilogue, e,
+                                       coded.x);
+    else
+      DecodePlanes<kBits>(planes, plane_bytes, count, tables, value, Offsets(start), epilogue, e, coded.x);
   };
   ForPlaneGroups<kBits>(coded, decode);
 }
@@ -151,12 +157,17 @@ void DecodeWordGroups(const LevelTables& tables, const CodedGroups& coded) {
   for (size_t g = 0, e = 0; e < coded.count; ++g, e += coded.group, words += coded.group_bytes) {
     const size_t count = std::min(coded.group, coded.count - e);
     UnpackWords(words, count, tables.codec.levels, coded.packing, q);
+    const Value value(tables, coded.scales[g]);
+    if constexpr (kCodesAreBytes<Value>) {
+      DecodeUnpackedBytes<Offsets>(q, count, tables, value, coded.starts[g], epilogue, e, coded.x);
+      continue;
+    }
     Offsets offsets(coded.starts[g]);
     const auto positions = [&](size_t i) HWY_ATTR {
       const VW code = hn::PromoteTo(d, hn::LoadU(DWBytes(), q + i));
       return hn::Add(hn::ShiftLeft<8>(code), FirstPositions<8>(offsets));
     };
-    DecodeRun<8>(positions, count, tables, Value(tables, coded.scales[g]), epilogue, e, coded.x + e);
+    DecodeRun<8>(positions, count, tables, value, epilogue, e, coded.x + e);
   }
 }
 

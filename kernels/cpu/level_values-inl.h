@@ -17,14 +17,16 @@ namespace act::HWY_NAMESPACE {
 namespace {
 
 // Each of these is made for a group and then asked for the values of positions: 256 times the code,
-// with the rounding's offset of -127..127 added. Most codes have two kinds of levels. Their values have a
-// type Kinds, which tells the kinds apart while positions have 16 bits, because a vector then holds twice as
-// many. Those of codes with a sign have kHasSign, and the second kind is that of elements at or below 0.
+// with the rounding's offset of -127..127 added, as the type Position. Most codes have two kinds of levels. Their
+// values have a type Kinds, which tells the kinds apart while positions have 16 bits or codes are bytes, because a
+// vector then holds more of them. Those of codes with a sign have kHasSign, and the second kind is that of elements at
+// or below 0.
 struct UniformValue {
+  using Position = V;
   HWY_INLINE UniformValue(const LevelTables&, const GroupScale& s)
       : minimum(hn::Set(D(), s.minimum)), scale(hn::Set(D(), s.scale * 0x1p-8f)) {}
-  HWY_INLINE V operator()(VI position) const {  // the product is exact (see StepsOf)
-    return hn::MulAdd(hn::ConvertTo(D(), position), scale, minimum);
+  HWY_INLINE V operator()(V position) const {  // the product is exact (see StepsOf)
+    return hn::MulAdd(position, scale, minimum);
   }
   V minimum, scale;
 };
@@ -39,6 +41,11 @@ HWY_INLINE hn::Mask<DW> FromLevel(int level, VW position) {
         DW(), hn::Gt(hn::BitCast(d, position), hn::Set(d, static_cast<int16_t>(level * 256 - 128))));
   return hn::Gt(position, hn::Set(DW(), static_cast<uint16_t>(level * 256 - 128 + kFrom)));
 }
+// The bytes that are at least `level`.
+HWY_INLINE VB FromLevel(int level, VB codes) {
+  const VB from = hn::Set(DB(), static_cast<uint8_t>(level));
+  return hn::VecFromMask(DB(), hn::Eq(hn::Max(codes, from), codes));
+}
 // The levels at or below 0. kMoves: their positions count from the first of them.
 template <int kFrom, bool kMoves>
 struct Sides {
@@ -49,6 +56,13 @@ struct Sides {
       const VW first = hn::Set(DW(), static_cast<uint16_t>(levels_above * 256));
       position = hn::IfThenElse(below, hn::Sub(position, first), position);
     }
+    return below;
+  }
+  // The same for codes: bytes that are all ones in the second kind.
+  HWY_INLINE VB SplitCodes(VB& codes) const {
+    const VB below = FromLevel(levels_above, codes);
+    if constexpr (kMoves)
+      codes = hn::Sub(codes, hn::And(below, hn::Set(DB(), static_cast<uint8_t>(levels_above))));
     return below;
   }
   int levels_above;
@@ -62,26 +76,33 @@ struct NotZero {
     position = hn::Sub(position, hn::Set(DW(), uint16_t{256}));
     return others;
   }
+  HWY_INLINE VB SplitCodes(VB& codes) const {
+    const VB others = FromLevel(1, codes);
+    codes = hn::Sub(codes, hn::Set(DB(), uint8_t{1}));
+    return others;
+  }
 };
 struct SignValue {
+  using Position = V;
   template <int kFrom>
   using Kinds = Sides<kFrom, true>;
   static constexpr bool kHasSign = true;
   HWY_INLINE SignValue(const LevelTables&, const GroupScale& s)
       : above(hn::Set(D(), s.scale * 0x1p-8f)), below(hn::Set(D(), s.below * -0x1p-8f)) {}
-  HWY_INLINE V operator()(VI steps, Mask negative) const {
-    return hn::Mul(hn::ConvertTo(D(), steps), hn::IfThenElse(negative, below, above));
+  HWY_INLINE V operator()(V steps, Mask negative) const {
+    return hn::Mul(steps, hn::IfThenElse(negative, below, above));
   }
   V above, below;
 };
 struct SidesValue {
+  using Position = V;
   template <int kFrom>
   using Kinds = Sides<kFrom, true>;
   static constexpr bool kHasSign = true;
   HWY_INLINE SidesValue(const LevelTables& tables, const GroupScale& s)
       : sign(tables, s), minimum(hn::Set(D(), s.minimum)), minimum_below(hn::Set(D(), -s.minimum_below)) {}
-  HWY_INLINE V operator()(VI steps, Mask negative) const {
-    return hn::MulAdd(hn::ConvertTo(D(), steps), hn::IfThenElse(negative, sign.below, sign.above),
+  HWY_INLINE V operator()(V steps, Mask negative) const {
+    return hn::MulAdd(steps, hn::IfThenElse(negative, sign.below, sign.above),
                       hn::IfThenElse(negative, minimum_below, minimum));
   }
   SignValue sign;
@@ -94,6 +115,7 @@ HWY_INLINE V OffsetOf(VI position, VI code) {
 }
 // Exact: whole numbers of 16 bits times a scale of 8 bits.
 struct FittedUniformValue {
+  using Position = VI;
   HWY_INLINE FittedUniformValue(const LevelTables& tables, const GroupScale& s)
       : fitted(tables.fitted),
         minimum(hn::Set(D(), s.minimum)),
@@ -108,6 +130,7 @@ struct FittedUniformValue {
   V minimum, scale, dither;
 };
 struct FittedSignValue {
+  using Position = VI;
   template <int kFrom>
   using Kinds = Sides<kFrom, false>;
   static constexpr bool kHasSign = true;
@@ -129,11 +152,12 @@ struct FittedSignValue {
 // 0 for code 0.
 template <class Value>
 struct ZeroOrValue {
+  using Position = typename Value::Position;
   template <int kFrom>
   using Kinds = NotZero<kFrom>;
   HWY_INLINE ZeroOrValue(const LevelTables& tables, const GroupScale& s)
       : of_others(tables, s), zero(hn::Set(D(), s.minimum - s.minimum)) {}
-  HWY_INLINE V operator()(VI position, Mask other) const {
+  HWY_INLINE V operator()(Position position, Mask other) const {
     return hn::IfThenElse(other, of_others(position), zero);
   }
   Value of_others;
@@ -141,6 +165,7 @@ struct ZeroOrValue {
 };
 // 1 if the code is that of an element greater than 0 (kZero: not 0). Positions have no offset.
 struct MaskValue {
+  using Position = VI;
   HWY_INLINE MaskValue(const LevelTables& tables, const GroupScale&)
       : from(hn::Set(DI(), tables.codec.kind == CodecKind::kZero ? 256 : 0)),
         to(hn::Set(DI(), tables.codec.LevelsAbove() * 256)) {}
@@ -152,6 +177,7 @@ struct MaskValue {
 };
 // The code itself.
 struct NumberValue {
+  using Position = VI;
   HWY_INLINE NumberValue(const LevelTables&, const GroupScale&) {}
   HWY_INLINE V operator()(VI position) const { return hn::ConvertTo(D(), hn::ShiftRight<8>(position)); }
 };

@@ -18,9 +18,6 @@ namespace {
 
 inline constexpr size_t kMostGroup = 1024;
 
-using DB = HWY_CAPPED(uint8_t, kRun);
-using VB = hn::Vec<DB>;
-
 // Bit b of the bytes, to plane b, `plane_bytes` after the one before it. Writes `bytes` of each.
 HWY_INLINE void StorePlanes(VB q, int bits, size_t plane_bytes, size_t bytes, uint8_t* planes) {
   for (int b = 0; b < bits; ++b, planes += plane_bytes) {
