@@ -4,6 +4,7 @@
 
 #include "compiler/ir/uses.h"
 #include "compiler/ops/op_table.h"
+#include "compiler/ops/row_updates.h"
 #include "runtime/base/error.h"
 
 namespace act {
@@ -86,10 +87,28 @@ class Differentiator {
       sum = grad;
       return llvm::Error::success();
     }
+    if (AddRowsTo(value, sum, grad)) {
+      sum = grad;
+      return llvm::Error::success();
+    }
     ACT_TRY(const ValueId total, builder_.Add1("Add", {sum, grad}, {}, from + ".grad.sum"));
     sum = total;
     result_.of_values.emplace_back(value, total);
     return llvm::Error::success();
+  }
+
+  // Of a table that something else reads, too (the last product, if embeddings are tied): the rows of a lookup's
+  // gradient are added to the sum so far and not to zeros, so that one tensor of the table's size exists and not two.
+  // Only of parameters, whose gradients are float32 in any case.
+  bool AddRowsTo(ValueId value, ValueId sum, ValueId grad) {
+    Node& last = graph_.nodes.back();
+    if (graph_.value(value).kind != ValueKind::kParameter || last.outputs[0] != grad ||
+        !AddsRowsIntoZeros(last))
+      return false;
+    constexpr size_t kInto = 2;
+    last.inputs.resize(std::max(last.inputs.size(), kInto + 1), kNoValue);
+    last.inputs[kInto] = sum;
+    return true;
   }
 
   // The gradients of the parameters that node `index` is the first to read are complete once that

@@ -158,7 +158,11 @@ void AddGatherOps(std::vector<OpDef>& ops) {
                  .grad = GatherGrad,
                  .flops = NoFlops,
                  .movement = Movement::kGather});
-  ops.push_back({.name = "Scatter", .infer = InferScatter, .grad = ScatterGrad, .flops = ScatterFlops});
+  ops.push_back({.name = "Scatter",
+                 .infer = InferScatter,
+                 .grad = ScatterGrad,
+                 .flops = ScatterFlops,
+                 .in_place = {{0, 2}}});
   ops.push_back({.name = "NonZero", .infer = InferNonZero, .flops = NoFlops});
   ops.push_back({.name = "FlatIndex", .infer = InferFlatIndex, .flops = NoFlops});
   ops.push_back({.name = "Range", .infer = InferRange, .flops = NoFlops});

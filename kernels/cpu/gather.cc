@@ -175,10 +175,11 @@ std::unique_ptr<Kernel> Scatter(const KernelSite& site, std::string* why) {
   return MakeKernel([s = shape->lookup, reduction = shape->reduction,
                      shares = std::move(shares)](const KernelArgs& args) -> std::string {
     if (std::string wrong = CheckIndices(s, args.inputs[1]); !wrong.empty()) return wrong;
-    if (const TensorView* x = OptionalInput(args.inputs, 2))
-      Copy(args.outputs[0], *x);
-    else
+    const TensorView* x = OptionalInput(args.inputs, 2);
+    if (!x)
       Clear(args.outputs[0]);
+    else if (x->data != args.outputs[0].data)
+      Copy(args.outputs[0], *x);
     const auto count = static_cast<int64_t>(shares.size());
 #pragma omp parallel for schedule(static, 1) if (args.inputs[0].elements > kParallelElements)
     for (int64_t p = 0; p < count; ++p) ScatterShare(s, args, reduction, shares[static_cast<size_t>(p)]);

@@ -46,10 +46,10 @@ std::unique_ptr<Kernel> Scatter(const KernelSite& site, std::string* why) {
     const TensorView *into = OptionalInput(args.inputs, 2), *live = OptionalInput(args.inputs, 3);
     if (y.elements == 0 && update.elements == 0) return "";
     if (std::string wrong = s.CheckIndices(index); !wrong.empty()) return wrong;
-    if (into)
-      std::memcpy(y.as<void>(), into->as<void>(), static_cast<size_t>(y.bytes));
-    else
+    if (!into)
       std::memset(y.as<void>(), 0, static_cast<size_t>(y.bytes));
+    else if (into->data != y.data)
+      std::memcpy(y.as<void>(), into->as<void>(), static_cast<size_t>(y.bytes));
     const int64_t size = ByteSize(y.dtype), rows = update.elements > 0 ? s.Rows() : 0;
     for (int64_t r = 0; r < rows; ++r) {
       if (live && !IsLive(*live, r / s.live_rows % s.live_extent)) continue;

@@ -139,7 +139,7 @@ const RuntimeOp kOps[] = {
      .positions = PositionsOn::kAttributeAxis,
      .decodes = 0,
      .bfloat16 = {"s-", "s"}},
-    {.name = "Scatter", .operands = {2, 4}, .workspace = {nullptr, CudaScatterWorkspace}},
+    {.name = "Scatter", .operands = {2, 4}, .workspace = {nullptr, CudaScatterWorkspace}, .in_place = "02"},
     {.name = "FlatIndex"},
     {.name = "Range", .operands = {0, 0}},
     {.name = "Random", .operands = {0, 0}},

@@ -1,7 +1,8 @@
 // Updates of embedding tables by rows, against the same steps with whole gradients: parameters and optimizer state
-// are the same bytes. And what reads the gradient otherwise keeps it whole.
+// are the same bytes. And what reads the gradient otherwise keeps it whole, in one piece.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <random>
 
 #include "runtime/plan/row_update.h"
@@ -288,6 +289,35 @@ TEST(UpdateRows, RefuseAnIndexOutsideTheTable) {
     EXPECT_NE(text.find("is outside an axis of extent 4000"), std::string::npos) << text;
     EXPECT_NE(text.find(nodes[RowUpdatesOf(rows.plan.train.graph)[0].node].op), std::string::npos) << text;
     ExpectSameBytes(before, rows.Kept(), "after an error");
+  }
+}
+
+// A table that is read otherwise, too, has the sum of two gradients, in the memory of one.
+TEST(TiedTable, AddsRowsToItsOtherGradientInPlace) {
+  const Table t{{4000, 64}};
+  std::vector<float> gradients[2];
+  for (const bool tied : {false, true}) {
+    TableRun run(Lookup(t, tied), Options("plain-sgd", false), testing_step::CpuKernels(), 2);
+    const Graph& graph = run.plan.train.graph;
+    for (const Node& node : graph.nodes) {
+      if (node.op != "Scatter") continue;
+      ASSERT_EQ(node.inputs.size() > 2 && node.inputs[2] != kNoValue, tied);
+      const auto storage = [&](ValueId v) { return run.plan.train.storage_of[static_cast<size_t>(v)]; };
+      EXPECT_TRUE(!tied || storage(node.inputs[2]) == storage(node.outputs[0]));
+    }
+    GradientCapture capture(*Take(run.executor->Train(kBatch)));
+    NodeObserver* observers[] = {&capture};
+    ASSERT_EQ(run.Step(t, kBatch, 3, 20, observers), "");
+    ASSERT_EQ(capture.gradients().size(), 1u);
+    gradients[tied].resize(Count(t.dims));
+    ASSERT_EQ(capture.gradients()[0].bytes.size(), 4 * Count(t.dims));
+    std::memcpy(gradients[tied].data(), capture.gradients()[0].bytes.data(), 4 * Count(t.dims));
+  }
+  const std::vector<float> table = Normal(Count(t.dims), 1);
+  for (size_t i = 0; i < table.size(); ++i) {
+    // A row is the sum of a few numbers near 1, each of which is rounded once.
+    const float expected = gradients[false][i] + 2 * table[i];
+    ASSERT_NEAR(gradients[true][i], expected, 1e-5f) << i;
   }
 }
 

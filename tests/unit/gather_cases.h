@@ -96,6 +96,9 @@ void ForScatterCases(const std::vector<Lookup>& lookups, Check check) {
         if (!into) c.inputs.push_back(Absent());
         c.inputs.push_back(Flags(l.part[static_cast<size_t>(l.axis)]));
         check(c);
+        if (!into) continue;
+        c.in_place = {{0, 2}};
+        check(c);
       }
 }
 
