@@ -17,6 +17,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/seconds.h"
 #include "runtime/plan/optimizer.h"
+#include "runtime/plan/runtime_op.h"
 
 namespace act {
 namespace {
@@ -59,16 +60,19 @@ llvm::Error RunPasses(const StepKind& kind, std::optional<Repeats> only, StepGra
   return llvm::Error::success();
 }
 
-// Adds the number of correct predictions to the outputs if the loss is a cross entropy.
+// Adds the number of correct predictions to the outputs if the loss is a cross entropy. It is counted before the loss,
+// whose probabilities may then lie over the scores.
 llvm::Error AddCountCorrect(Graph& graph) {
-  for (const Node& node : graph.nodes) {
-    if (!OpOf(node).loss || node.outputs[0] != graph.outputs[0]) continue;
-    GraphBuilder builder(graph);
-    ACT_TRY(const ValueId count, builder.Add1("CountCorrect", {node.inputs[0], node.inputs[1]},
-                                              Attributes(node.attrs), "correct"));
-    graph.outputs.push_back(count);
-    break;
-  }
+  const auto loss = std::find_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
+    return OpOf(node).loss && node.outputs[0] == graph.outputs[0];
+  });
+  if (loss == graph.nodes.end()) return llvm::Error::success();
+  const auto position = loss - graph.nodes.begin();
+  GraphBuilder builder(graph);
+  ACT_TRY(const ValueId count, builder.Add1(kCountCorrect, {loss->inputs[0], loss->inputs[1]},
+                                            Attributes(loss->attrs), "correct"));
+  graph.outputs.push_back(count);
+  std::rotate(graph.nodes.begin() + position, graph.nodes.end() - 1, graph.nodes.end());
   return llvm::Error::success();
 }
 

@@ -35,10 +35,10 @@ constexpr int64_t kTiles = 16;
 constexpr int64_t kLeastSamples = 8;
 constexpr int64_t kMostSmallTiles = 64;  // in place of kTiles at L5, where a tile may be a sample
 // Of one tensor in a tile, at kTiledPeakBatch. Each tile adds its part to the gradient of the weight that makes scores.
-// On a CPU that is little beside the product of a tile of 64 MiB (docs/measurements/memory.md). By the rates of a card,
+// On a CPU that is little beside the product of a tile of 32 MiB (docs/measurements/memory.md). By the rates of a card,
 // of which none was measured, adding could take longer than the product, so its tiles are larger.
 constexpr int64_t LargeTileBytes(TargetKind target) {
-  return int64_t{1} << (target == TargetKind::kCpu ? 26 : 28);
+  return int64_t{1} << (target == TargetKind::kCpu ? 25 : 28);
 }
 // Of a long sample (runtime/codec/code_samples.h), unless they take more bytes than that. Each tile adds its part to the
 // gradient of every weight, beside products whose time grows with the tokens. So a card has more tokens, too.
@@ -132,8 +132,10 @@ class Tiler {
   int64_t TokensOf(ValueId value) const {
     const Dims& dims = graph_.value(value).type.dims;
     const int64_t tokens = dims[0] != Dim::Batch() ? dims[0].per_batch : dims.size() > 1 ? dims[1].fixed : 1;
-    const bool cut =
-        bytes_[static_cast<size_t>(value)] / kTiledPeakBatch > large_tile_bytes_ || IsLong(value, tokens);
+    // As float32, because scores in float32 and their gradient in bfloat16 have to be in one loop.
+    const bool large =
+        graph_.value(value).type.Elements().At(1) > large_tile_bytes_ / ByteSize(DType::kFloat32);
+    const bool cut = large || IsLong(value, tokens);
     return cut && tokens <= kMostTiles ? tokens : 1;
   }
 

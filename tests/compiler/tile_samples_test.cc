@@ -312,22 +312,35 @@ TEST(TileSamples, ALossOverManyClassesIsThatOfTheWholeBatch) {
   }
 }
 
-// A sample of 8,192 tokens has 512 MiB of scores, so a tile is less than a sample, also of the only one.
-TEST(TileSamples, ALargeSampleIsCutBetweenItsTokens) {
-  constexpr int64_t kTokens = 8192, kClasses = 16384;
+// Scores of tokens x 16,384 classes.
+ImportResult LargeSample(int64_t tokens) {
+  constexpr int64_t kClasses = 16384;
   Graph graph;
   GraphBuilder b(graph);
-  const ValueId x = b.Input("x", {DType::kFloat32, {Dim::Batch(), kTokens, 8}}, ValueKind::kInput);
-  const ValueId label = b.Input("label", {DType::kInt64, {Dim::Batch(), kTokens}}, ValueKind::kInput);
+  const ValueId x = b.Input("x", {DType::kFloat32, {Dim::Batch(), tokens, 8}}, ValueKind::kInput);
+  const ValueId label = b.Input("label", {DType::kInt64, {Dim::Batch(), tokens}}, ValueKind::kInput);
   const ValueId w = b.Input("w", {DType::kFloat32, {8, kClasses}}, ValueKind::kParameter,
                             testing_step::HostFloats(std::vector<float>(8 * kClasses, .1f)));
   const ValueId scores = Take(b.Add1("MatMul", {x, w}));
   graph.outputs = {Take(b.Add("SoftmaxCrossEntropy", {scores, label}, {}, "loss", 2))[0]};
-  const Plan plan = Take(Compile(testing_step::ModelOf(graph), testing_step::Checked("L3", "none")));
-  ASSERT_EQ(plan.train.graph.loops.size(), 1u);
-  EXPECT_EQ(plan.train.graph.loops[0].tokens, kTokens);
-  // Scores and probabilities of half the tokens, and little else.
-  EXPECT_LT(Take(LayOut(plan, 1)).arena_bytes, 2 * kTokens / 2 * kClasses * 4 + (int64_t{32} << 20));
+  return testing_step::ModelOf(std::move(graph));
+}
+
+// A sample of 8,192 tokens has 512 MiB of scores, and one of 768 tokens 48 MiB. So a tile is less than a sample, also
+// of the only one, and also where a gradient in bfloat16 takes half of that.
+TEST(TileSamples, ALargeSampleIsCutBetweenItsTokens) {
+  constexpr int64_t kTileBytes = int64_t{32} << 20, kOthers = int64_t{8} << 20;
+  for (const int64_t tokens : {8192, 768})
+    for (const Compute compute : {Compute::kFloat32, Compute::kBFloat16}) {
+      SCOPED_TRACE(std::to_string(tokens) + (compute == Compute::kFloat32 ? " in float32" : " in bfloat16"));
+      CompileOptions options = testing_step::Checked("L3", "none");
+      options.compute = compute;
+      const Plan plan = Take(Compile(LargeSample(tokens), options));
+      ASSERT_EQ(plan.train.graph.loops.size(), 1u);
+      EXPECT_EQ(plan.train.graph.loops[0].tokens, tokens);
+      // A tile of probabilities, which lie over scores, and of a gradient that may be bfloat16.
+      EXPECT_LT(Take(LayOut(plan, 1)).arena_bytes, kTileBytes * 3 / 2 + kOthers);
+    }
 }
 
 // Scores that no product makes exist whole, and so do their probabilities: these have a code.
