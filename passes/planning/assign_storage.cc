@@ -172,11 +172,13 @@ std::vector<Overwrite> OverwritesOf(const Graph& graph, const Node& node) {
         if (node.program.inputs[k].codec.kind == CodecKind::kNone) add(o, k);
     return overwrites;
   }
-  // The op table says which operand's storage the result of any other node may take.
+  // The op table says which operand's storage the result of any other node may take. The operand may be left out.
   const OpDef* def = FindOp(node.op);
   for (size_t o = 0; def && o < node.outputs.size(); ++o)
-    for (const auto& [result, operand] : def->in_place)
-      if (static_cast<size_t>(result) == o) add(o, static_cast<size_t>(operand));
+    for (const auto& [result, operand] : def->in_place) {
+      const auto k = static_cast<size_t>(operand);
+      if (static_cast<size_t>(result) == o && k < node.inputs.size() && node.inputs[k] != kNoValue) add(o, k);
+    }
   return overwrites;
 }
 
