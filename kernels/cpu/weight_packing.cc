@@ -20,10 +20,12 @@ memory::desc RowsOf(const memory::desc& weights, int64_t first, int64_t rows) {
   return weights.submemory_desc(dims, offsets);
 }
 
-// The fewest rows that the layout's blocks divide into; those of a part are a multiple. 0: there are none.
+// The fewest rows that the layout's blocks divide into; those of a part are a multiple. 0: there are none. With AVX2
+// blocks may have 24 rows.
 int64_t RowsOfABlock(const memory::desc& packed) {
+  constexpr int64_t kLeast = 8;
   const int64_t all = packed.get_dims()[0];
-  for (int64_t rows = 16; rows <= kCodedRows; rows *= 2) {
+  for (int64_t rows = kLeast; rows <= kCodedRows; rows += kLeast) {
     if (rows >= all) return all;
     try {
       RowsOf(packed, rows, std::min(rows, all - rows));
