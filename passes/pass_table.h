@@ -44,6 +44,7 @@ llvm::Error ExpectVariance(Graph& graph, PassContext& context);
 llvm::Error RoundProducts(Graph& graph, PassContext& context);
 // These make loops, order nodes and assign memory.
 llvm::Error FoldBias(Graph& graph, PassContext& context);
+llvm::Error MergeReshapes(Graph& graph, PassContext& context);
 llvm::Error RepeatCheapNodes(Graph& graph, PassContext& context);
 llvm::Error FuseLoops(Graph& graph, PassContext& context);
 llvm::Error UpdateRows(Graph& graph, PassContext& context);
@@ -195,6 +196,9 @@ inline constexpr PassEntry kPasses[] = {
     {"fold-bias", Both(FoldBias), kCompressed, kPerCandidate, kAlways,
      "makes a bias an operand of its product; runs after add-gradients, whose rules know sums and products, "
      "and before fuse-loops takes sums"},
+    {"merge-reshapes", Both(MergeReshapes), kCompressed, kPerCandidate, kAlways,
+     "leaves no shape between two others, because tile-samples cuts only what has samples first; runs after "
+     "compress, whose recipes follow reshapes, and before dead-code, which removes those without a reader"},
     // In evaluation it removes batch statistics and whatever else only training needs.
     {"dead-code", Both(EliminateDeadCode), kCompressed, kPerCandidate, kAlways,
      "removes forward results that only readers of codes needed"},

@@ -62,7 +62,7 @@ float AttentionBlocks::Weights(const ScoreRow& r, float* scores, float* slope, b
 void AttentionBlocks::Kept(const KernelArgs& args, int64_t batch, int64_t head, int64_t query, BlockKeys keys,
                            float* kept) const {
   const RandomStream random{args.state->seed, args.state->step, static_cast<uint32_t>(s.stream)};
-  DropoutRow(random, s.dropout, batch, s.heads * s.queries * s.keys,
+  DropoutRow(random, s.dropout, s.FirstBatch(args) + batch, s.heads * s.queries * s.keys,
              (head * s.queries + query) * s.keys + keys.first, keys.count, kept);
 }
 
@@ -76,7 +76,7 @@ void AttentionBlocks::ReadAcross(const FloatTile& tile, const TensorRows& x, int
 
 std::optional<AttentionShape> BlockedShape(const KernelSite& site, size_t first, const TensorView& o,
                                            std::string* why) {
-  const auto shape = AttentionShapeOf(site.node->attrs, std::span(site.inputs).subspan(first), o, why);
+  const auto shape = AttentionShapeOf(site, first, o, why);
   if (!shape) return std::nullopt;
   for (const auto& [m, columns] : {std::pair{&shape->q, shape->depth},
                                    {&shape->k, shape->depth},

@@ -54,7 +54,7 @@ ResultColumns::ResultColumns(int64_t columns)
 std::optional<AttentionSite> AttentionSiteOf(const CudaContext& context, const KernelSite& site, size_t first,
                                              const TensorView& o, DType result, std::string* why) {
   const auto operands = std::span(site.inputs).subspan(first);
-  const auto shape = AttentionShapeOf(site.node->attrs, operands, o, why);
+  const auto shape = AttentionShapeOf(site, first, o, why);
   if (!shape) return std::nullopt;
   const auto refuse = [&](const char* reason) {
     if (why) *why = reason;
@@ -101,6 +101,7 @@ std::optional<AttentionSite> AttentionSiteOf(const CudaContext& context, const K
   p.kept = 1 / (1 - s.dropout);
   p.threshold = DropoutThreshold(s.dropout);
   p.stream = s.stream;
+  p.batches_each = s.batches_each;
 
   const std::string type = FloatType(operands[0].dtype);
   ChooseTensorCores(context, operands[0].dtype, &at);
@@ -125,6 +126,7 @@ void FillAddresses(const CudaContext& context, const KernelArgs& args, size_t fi
   p.bias = OptionalFloats(args, first + 3);
   if (const TensorView* mask = OptionalInput(args.inputs, first + 4)) p.mask = mask->as<uint8_t>();
   p.step = context.step_block.as<StepBlock>();
+  p.first_batch = args.first_sample * p.batches_each;
 }
 
 }  // namespace act::cuda

@@ -22,6 +22,7 @@ struct Row {
   std::span<const TensorView> operands;  // q, k, v, bias?, mask?
   const StepState& state;
   int64_t batch, head, query;
+  int64_t first_batch;  // AttentionShape::FirstBatch
   double max = 0, sum = 0;
   DType factors = operands[0].dtype;  // of all products
 
@@ -74,13 +75,13 @@ struct Row {
     const RandomStream random{state.seed, state.step, static_cast<uint32_t>(s.stream)};
     const int64_t element = (head * s.queries + query) * s.keys + key;
     const bool keep =
-        Random32(random, batch, s.heads * s.queries * s.keys, element) >= DropoutThreshold(s.dropout);
+        Random32(random, first_batch + batch, s.heads * s.queries * s.keys, element) >= DropoutThreshold(s.dropout);
     return keep ? 1 / (1 - double{s.dropout}) : 0;
   }
 };
 
 std::unique_ptr<Kernel> Attention(const KernelSite& site, std::string* why) {
-  const auto shape = AttentionShapeOf(site.node->attrs, site.inputs, site.outputs[0], why);
+  const auto shape = AttentionShapeOf(site, 0, site.outputs[0], why);
   if (!shape) return nullptr;
   return MakeKernel([s = *shape](const KernelArgs& args) -> std::string {
     const TensorView& o = args.outputs[0];
@@ -88,7 +89,7 @@ std::unique_ptr<Kernel> Attention(const KernelSite& site, std::string* why) {
     for (int64_t b = 0; b < s.batches; ++b)
       for (int64_t h = 0; h < s.heads; ++h)
         for (int64_t i = 0; i < s.queries; ++i) {
-          Row row{s, args.inputs, *args.state, b, h, i};
+          Row row{s, args.inputs, *args.state, b, h, i, s.FirstBatch(args)};
           row.Normalize();
           for (int64_t d = 0; d < s.value_depth; ++d) {
             double sum = 0;
@@ -107,8 +108,7 @@ std::unique_ptr<Kernel> Attention(const KernelSite& site, std::string* why) {
 //   dq = scale c dscore k, dk = scale c dscore^T q.
 // Gradients are added up in float32, row after row, apart from the results, which may lie where q, k and v do.
 std::unique_ptr<Kernel> AttentionGrad(const KernelSite& site, std::string* why) {
-  const auto shape =
-      AttentionShapeOf(site.node->attrs, std::span(site.inputs).subspan(1), site.inputs[0], why);
+  const auto shape = AttentionShapeOf(site, 1, site.inputs[0], why);
   if (!shape) return nullptr;
   if (site.inputs[0].dtype != site.inputs[1].dtype) return Refuse(why, "do and q must have one type");
   if (!GradientsFit(*shape, std::span(site.inputs).subspan(1), site.outputs, why)) return nullptr;
@@ -125,7 +125,7 @@ std::unique_ptr<Kernel> AttentionGrad(const KernelSite& site, std::string* why) 
     for (int64_t b = 0; b < s.batches; ++b)
       for (int64_t h = 0; h < s.heads; ++h)
         for (int64_t i = 0; i < s.queries; ++i) {
-          Row row{s, in, *args.state, b, h, i};
+          Row row{s, in, *args.state, b, h, i, s.FirstBatch(args)};
           const MixedFactor q = row.Operand(0), k = row.Operand(1), v = row.Operand(2);
           const MixedFactor d_out(row.factors, row.factors, args.inputs[0].as<void>());
           row.Normalize();

@@ -71,8 +71,10 @@ std::optional<MatrixSlices> BroadcastTo(const std::vector<int64_t>& dims, const 
 
 }  // namespace
 
-std::optional<AttentionShape> AttentionShapeOf(const Attributes& attrs, std::span<const TensorView> operands,
-                                               const TensorView& o, std::string* why) {
+std::optional<AttentionShape> AttentionShapeOf(const KernelSite& site, size_t first, const TensorView& o,
+                                               std::string* why) {
+  const Attributes& attrs = site.node->attrs;
+  const std::span<const TensorView> operands = std::span(site.inputs).subspan(first);
   const auto no = [why](std::string reason) {
     if (why) *why = std::move(reason);
     return std::nullopt;
@@ -106,6 +108,7 @@ std::optional<AttentionShape> AttentionShapeOf(const Attributes& attrs, std::spa
   s.value_depth = lv->dims[rank - 1];
   std::vector<int64_t> batch(lq->dims.begin(), lq->dims.begin() + static_cast<std::ptrdiff_t>(head));
   s.batches = ElementCount(batch);
+  s.batches_each = site.batch > 0 ? s.batches / site.batch : 1;
   const auto is = [&](const Strided& t, int64_t heads, int64_t rows, int64_t columns) {
     std::vector<int64_t> want = batch;
     want.insert(want.end(), {heads, rows, columns});

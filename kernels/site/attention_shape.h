@@ -26,6 +26,7 @@ struct MatrixSlices {
 
 struct AttentionShape {
   int64_t batches = 1, heads = 1, kv_heads = 1;
+  int64_t batches_each = 1;  // of a sample
   int64_t queries = 0, keys = 0;       // Tq, Tk
   int64_t depth = 0, value_depth = 0;  // D, Dv
   // slices of q and o: batch * heads + head; of k and v: batch * kv_heads + head
@@ -47,6 +48,8 @@ struct AttentionShape {
   size_t GradientOf(size_t operand) const { return !packed ? operand : operand == 3 ? 1 : 0; }
 
   int64_t Group() const { return heads / kv_heads; }
+  // The number among those of the whole batch of the first one that a run has. Dropout is drawn by it.
+  int64_t FirstBatch(const KernelArgs& args) const { return args.first_sample * batches_each; }
   // Keys that `causal` and `window` leave to query i: FirstKey(i)..EndKey(i)-1. Both grow with i.
   int64_t FirstKey(int64_t i) const {
     return window ? std::clamp<int64_t>(SaturatingAdd(i, window_offset), 0, keys) : 0;
@@ -56,10 +59,10 @@ struct AttentionShape {
   }
 };
 
-// operands: q, k, v, bias?, mask?. `o` has the dims of the result. q, k and v are all float32 or all
-// bfloat16; then `o` is either. Nullopt, with the reason in *why, if they do not fit together.
-std::optional<AttentionShape> AttentionShapeOf(const Attributes& attrs, std::span<const TensorView> operands,
-                                               const TensorView& o, std::string* why);
+// The site's operands from `first` on are q, k, v, bias?, mask?. `o` has the dims of the result. q, k and v are all
+// float32 or all bfloat16; then `o` is either. Nullopt, with the reason in *why, if they do not fit together.
+std::optional<AttentionShape> AttentionShapeOf(const KernelSite& site, size_t first, const TensorView& o,
+                                               std::string* why);
 
 // Whether the gradient's results have the dims of their operands (q, k, v, bias?, mask?), and are
 // float32, or bfloat16 if q is.

@@ -37,6 +37,29 @@ std::optional<std::string> Unless(bool may, const char* why_not) {
   return may ? std::nullopt : std::optional<std::string>(why_not);
 }
 
+// Of attention whose q is operand `first`.
+std::optional<std::string> WhyNotTileableHeads(const Graph& graph, const Node& node, size_t first) {
+  constexpr size_t kFactors = 3;
+  const TensorType& q = TypeOf(graph, node.inputs[first]);
+  const size_t rank = q.dims.size() - (node.attrs.Has("packed") ? 1 : 0);
+  const auto is_of_samples = [&](ValueId v) {
+    return IsSlice(graph, v) && TypeOf(graph, v).dims[0] == q.dims[0];
+  };
+  for (const char* order : {"perm_q", "perm_k", "perm_v", "perm_o"}) {
+    const std::vector<int64_t> axes = node.attrs.Ints(order);
+    if (!axes.empty() && axes[0] != 0) return "samples are not its first axis";
+  }
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const ValueId v = node.inputs[i];
+    if (i < first + kFactors ? !is_of_samples(v)
+                             : IsSlice(graph, v) && (!is_of_samples(v) || TypeOf(graph, v).dims.size() != rank))
+      return "mixes samples";
+  }
+  // Heads of all samples in one axis: then numbers are drawn by the position of a head among all.
+  if (rank < 4 && node.attrs.Float("probability") > 0) return "draws numbers by head";
+  return Unless(IsSlice(graph, node.outputs[0]), "mixes samples");
+}
+
 }  // namespace
 
 TileRole TileRoleOf(const TensorType& type) {
@@ -93,6 +116,13 @@ std::optional<std::string> WhyNotTileableProduct(const Graph& graph, const Node&
       rank_a >= 3 && rank_a == rank_b && TypeOf(graph, a).dims[0] == TypeOf(graph, b).dims[0];
   const bool own_rows = rank_b == 2 && (!trans_a || rank_a >= 3);
   return Unless(IsSlice(graph, b) ? own_product : own_rows, "mixes samples");
+}
+
+std::optional<std::string> WhyNotTileableAttention(const Graph& graph, const Node& node) {
+  return WhyNotTileableHeads(graph, node, 0);
+}
+std::optional<std::string> WhyNotTileableAttentionGrad(const Graph& graph, const Node& node) {
+  return WhyNotTileableHeads(graph, node, 1);
 }
 
 std::optional<std::string> WhyNotTileableTranspose(const Graph& graph, const Node& node) {

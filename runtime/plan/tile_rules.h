@@ -33,6 +33,10 @@ std::optional<std::string> WhyNotTileableLoop(const Graph& graph, const Node& no
 // Samples times weights that are the same for all of them.
 std::optional<std::string> WhyNotTileableConvolution(const Graph& graph, const Node& node);
 std::optional<std::string> WhyNotTileableProduct(const Graph& graph, const Node& node);
+// Of each sample by itself: its queries, keys and values, and masks and biases of it or of all samples. AttentionGrad
+// reads the result's gradient before them.
+std::optional<std::string> WhyNotTileableAttention(const Graph& graph, const Node& node);
+std::optional<std::string> WhyNotTileableAttentionGrad(const Graph& graph, const Node& node);
 // Along axes other than that of the samples.
 std::optional<std::string> WhyNotTileableTranspose(const Graph& graph, const Node& node);
 std::optional<std::string> WhyNotTileableSlice(const Graph& graph, const Node& node);

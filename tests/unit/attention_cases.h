@@ -58,6 +58,7 @@ inline OpCase Forward(const Form& f) {
   c.attrs.Set("window_offset", f.window.value_or(0));
   c.attrs.Set("softcap", f.softcap);
   c.attrs.Set("probability", f.dropout);
+  if (f.dropout > 0) c.first_sample = 2;
   c.attrs.Set("stream", int64_t{2});
   c.attrs.Set("empty_row", f.empty_row);
   c.attrs.Set("hidden_gradient", int64_t{f.hidden_gradient});

@@ -131,7 +131,11 @@ struct CudaResult : OpResult {
 class CaseOnCard {
  public:
   CaseOnCard(TestCard& card, OpCase& c, int64_t workspace_bytes)
-      : card_(card), workspace_bytes_(workspace_bytes), goes_on_(c.goes_on), is_operand_(c.outputs.size()) {
+      : card_(card),
+        workspace_bytes_(workspace_bytes),
+        first_sample_(c.first_sample),
+        goes_on_(c.goes_on),
+        is_operand_(c.outputs.size()) {
     for (std::vector<TestTensor>* tensors : {&c.inputs, &c.outputs})
       for (TestTensor& t : *tensors) {
         TensorView view = t.View(false);
@@ -162,6 +166,7 @@ class CaseOnCard {
     return {.inputs = inputs_,
             .outputs = outputs_,
             .workspace = {workspace_, workspace_bytes_},
+            .first_sample = first_sample_,
             .goes_on = goes_on_};
   }
   void Upload(const OpCase& c) {
@@ -186,6 +191,7 @@ class CaseOnCard {
  private:
   TestCard& card_;
   const int64_t workspace_bytes_;
+  const int64_t first_sample_;
   const bool goes_on_;
   std::vector<TensorView> inputs_, outputs_;
   std::vector<bool> is_operand_;  // of each output: it lies where an operand does

@@ -82,6 +82,7 @@ struct OpCase {
   Program program = {};  // of an operator that runs one
   // (result, operand): the result lies where the operand does. Several operands of one result are the same tensor.
   std::vector<std::pair<size_t, size_t>> in_place = {};
+  int64_t first_sample = 0;                    // of a tile
   bool goes_on = false;                        // a tile after the first: outputs hold what those before made
   std::byte workspace_byte = std::byte{0xcd};  // what the workspace is full of; of 0xff, floats are NaN
 };
@@ -156,6 +157,7 @@ inline OpResult RunKernel(const KernelEntry& entry, OpCase c, int threads, int64
                               .outputs = outputs,
                               .workspace = {DevicePointer(scratch), result.workspace_bytes},
                               .state = &c.state,
+                              .first_sample = c.first_sample,
                               .goes_on = c.goes_on});
   for (size_t o = 0; o < place.size(); ++o)
     if (place[o] < c.inputs.size()) c.outputs[o].bytes = c.inputs[place[o]].bytes;

@@ -107,7 +107,7 @@ class ScoreRows {
     }
     if constexpr (Form::kHasDropout) {
       random_ = DropoutStream(LoadStep(p.step), p.stream);
-      first_call_ = FirstCall(kRandom32Block, slice / p.heads, p.random_elements, 0);
+      first_call_ = FirstCall(kRandom32Block, p.first_batch + slice / p.heads, p.random_elements, 0);
       first_element_ = (int64_t{slice % p.heads} * p.queries + query) * p.keys;
     }
   }
