@@ -74,8 +74,8 @@ struct Row {
     if (s.dropout == 0) return 1;
     const RandomStream random{state.seed, state.step, static_cast<uint32_t>(s.stream)};
     const int64_t element = (head * s.queries + query) * s.keys + key;
-    const bool keep =
-        Random32(random, first_batch + batch, s.heads * s.queries * s.keys, element) >= DropoutThreshold(s.dropout);
+    const bool keep = Random32(random, first_batch + batch, s.heads * s.queries * s.keys, element) >=
+                      DropoutThreshold(s.dropout);
     return keep ? 1 / (1 - double{s.dropout}) : 0;
   }
 };

@@ -26,7 +26,7 @@ struct MatrixSlices {
 
 struct AttentionShape {
   int64_t batches = 1, heads = 1, kv_heads = 1;
-  int64_t batches_each = 1;  // of a sample
+  int64_t batches_each = 1;            // of a sample
   int64_t queries = 0, keys = 0;       // Tq, Tk
   int64_t depth = 0, value_depth = 0;  // D, Dv
   // slices of q and o: batch * heads + head; of k and v: batch * kv_heads + head

@@ -51,8 +51,9 @@ std::optional<std::string> WhyNotTileableHeads(const Graph& graph, const Node& n
   }
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const ValueId v = node.inputs[i];
-    if (i < first + kFactors ? !is_of_samples(v)
-                             : IsSlice(graph, v) && (!is_of_samples(v) || TypeOf(graph, v).dims.size() != rank))
+    if (i < first + kFactors
+            ? !is_of_samples(v)
+            : IsSlice(graph, v) && (!is_of_samples(v) || TypeOf(graph, v).dims.size() != rank))
       return "mixes samples";
   }
   // Heads of all samples in one axis: then numbers are drawn by the position of a head among all.
