@@ -40,6 +40,7 @@ std::optional<std::string> Unless(bool may, const char* why_not) {
 // Of attention whose q is operand `first`.
 std::optional<std::string> WhyNotTileableHeads(const Graph& graph, const Node& node, size_t first) {
   constexpr size_t kFactors = 3;
+  if (!IsSlice(graph, node.inputs[first])) return "its queries are not of samples";
   const TensorType& q = TypeOf(graph, node.inputs[first]);
   const size_t rank = q.dims.size() - (node.attrs.Has("packed") ? 1 : 0);
   const auto is_of_samples = [&](ValueId v) {
