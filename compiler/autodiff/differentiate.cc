@@ -83,11 +83,7 @@ class Differentiator {
   llvm::Error Accumulate(ValueId value, ValueId grad, const std::string& from) {
     ValueId& sum = grad_[value];
     result_.of_values.emplace_back(value, grad);
-    if (sum == kNoValue) {
-      sum = grad;
-      return llvm::Error::success();
-    }
-    if (AddRowsTo(value, sum, grad)) {
+    if (sum == kNoValue || AddRowsTo(value, sum, grad)) {
       sum = grad;
       return llvm::Error::success();
     }
@@ -101,13 +97,11 @@ class Differentiator {
   // gradient are added to the sum so far and not to zeros, so that one tensor of the table's size exists and not two.
   // Only of parameters, whose gradients are float32 in any case.
   bool AddRowsTo(ValueId value, ValueId sum, ValueId grad) {
-    Node& last = graph_.nodes.back();
-    if (graph_.value(value).kind != ValueKind::kParameter || last.outputs[0] != grad ||
-        !AddsRowsIntoZeros(last))
+    Node& last = graph_.nodes.back();  // an update has no result
+    if (graph_.value(value).kind != ValueKind::kParameter || !AddsRowsIntoZeros(last) ||
+        last.outputs[0] != grad)
       return false;
-    constexpr size_t kInto = 2;
-    last.inputs.resize(std::max(last.inputs.size(), kInto + 1), kNoValue);
-    last.inputs[kInto] = sum;
+    AddRowsInto(last, sum);
     return true;
   }
 

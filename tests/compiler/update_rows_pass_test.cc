@@ -5,6 +5,7 @@
 #include <cstring>
 #include <random>
 
+#include "runtime/plan/plan_check.h"
 #include "runtime/plan/row_update.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/gradient_capture.h"
@@ -319,6 +320,26 @@ TEST(TiedTable, AddsRowsToItsOtherGradientInPlace) {
     const float expected = gradients[false][i] + 2 * table[i];
     ASSERT_NEAR(gradients[true][i], expected, 1e-5f) << i;
   }
+}
+
+// Two sums take a parameter's gradient as it is, and an update, which has no result, comes between their rules.
+TEST(TiedParameter, IsNoTableAfterAnUpdate) {
+  Graph graph;
+  GraphBuilder b(graph);
+  const TensorType type{DType::kFloat32, {64}};
+  const auto parameter = [&](const char* name, unsigned seed) {
+    return b.Input(name, type, ValueKind::kParameter, testing_step::HostFloats(Normal(64, seed)));
+  };
+  const ValueId x = b.Input("x", {DType::kFloat32, {Dim::Batch(), 64}}, ValueKind::kInput);
+  const ValueId twice = parameter("twice", 1), factor = parameter("factor", 2), first = parameter("first", 3);
+  const ValueId inner = Take(b.Add1("Add", {first, twice}));
+  const ValueId outer = Take(b.Add1("Add", {Take(b.Add1("Mul", {inner, factor})), twice}));
+  Attributes all;
+  all.Set("axes", std::vector<int64_t>{0, 1});
+  all.Set("keepdims", int64_t{0});
+  graph.outputs = {Take(b.Add1("ReduceSum", {Take(b.Add1("Mul", {x, outer}))}, all, "sum"))};
+  const Plan plan = Take(Compile(testing_step::ModelOf(std::move(graph)), Options("plain-sgd", false)));
+  EXPECT_EQ(testing_step::Text(CheckPlan(plan)), "");
 }
 
 // What --dump-step and --variance see.
