@@ -48,7 +48,7 @@ struct AttentionShape {
   size_t GradientOf(size_t operand) const { return !packed ? operand : operand == 3 ? 1 : 0; }
 
   int64_t Group() const { return heads / kv_heads; }
-  // The number among those of the whole batch of the first one that a run has. Dropout is drawn by it.
+  // Counts the batches (of the whole step) before the first one of this run. Dropout is drawn by that number.
   int64_t FirstBatch(const KernelArgs& args) const { return args.first_sample * batches_each; }
   // Keys that `causal` and `window` leave to query i: FirstKey(i)..EndKey(i)-1. Both grow with i.
   int64_t FirstKey(int64_t i) const {

@@ -1,20 +1,18 @@
-// Makes a reshape of a reshape read what the first one reads. So no shape stays in between that a loop over samples
-// could not cut: exporters write [1,N,T,C] on the way from [N,T,C] to [N,T,H,D].
+// Lets a reshape of a reshape read what the first one reads. Exporters write [1,N,T,C] between [N,T,C] and [N,T,H,D],
+// and a loop over samples (tile-samples) cannot cut a shape in which samples are not the first axis.
 #include "compiler/ir/uses.h"
-#include "compiler/ops/op_table.h"
 #include "passes/pass.h"
+#include "runtime/plan/runtime_op.h"
 
 namespace act {
-
-static bool IsReshape(const Node& node) { return OpOf(node).movement == Movement::kReshape; }
 
 llvm::Error MergeReshapes(Graph& graph, PassContext&) {
   const Uses uses(graph);
   for (Node& node : graph.nodes) {
-    if (!IsReshape(node)) continue;
-    const Node* inner = uses.ProducerNode(node.inputs[0]);
-    // What crosses to the backward pass stays what it is: it is listed.
-    if (inner && IsReshape(*inner) && inner->phase == node.phase) node.inputs[0] = inner->inputs[0];
+    if (!IsAlias(node)) continue;
+    const Node* first = uses.ProducerNode(node.inputs[0]);
+    // context.edges lists what crosses to the backward pass, so that stays as it is.
+    if (first && IsAlias(*first) && first->phase == node.phase) node.inputs[0] = first->inputs[0];
   }
   return llvm::Error::success();
 }

@@ -57,7 +57,7 @@ struct AttentionParameters {
   uint32_t threshold = 0;
   int32_t stream = 0;
   int64_t batches_each = 1;  // of a sample
-  int64_t first_batch = 0;   // the number among those of the whole batch of the first one here
+  int64_t first_batch = 0;   // batches of the whole step before the first one here
 };
 
 // The gradient, of some heads at a time.
