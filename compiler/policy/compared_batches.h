@@ -19,7 +19,7 @@ inline constexpr int64_t kLeastPeakBatch = 64;
 
 // Batch sizes for the peaks that loops over samples are to lower. A loop must lower the peak at the
 // first size. That size is large, because at small ones parameters hide the effect of activations.
-// A loop must not raise the peak at the second, small size, where sums of weight gradients may take
+// Loops may hardly raise the peak at the second, small size, where sums of weight gradients may take
 // more bytes than samples do.
 inline constexpr int64_t kTiledPeakBatch = 256, kSmallPeakBatch = 16;
 

@@ -49,6 +49,8 @@ constexpr double kHigh = .8, kLarge = .02;
 constexpr double kGain = .999;  // a loop must lower the bytes at its nodes to at most this part
 // A loop that lowers them this far may take back what earlier loops saved at the small batch size.
 constexpr double kLargeGain = .75;
+// Where no other loop lowers the peak any more, loops may bring the peak at the small batch size to this part of it.
+constexpr double kSmallPeakRise = 1.01;
 
 class Tiler {
  public:
@@ -75,6 +77,8 @@ class Tiler {
     live_ = LiveBytes(step_, peak_batch_, target_);
     small_live_ = LiveBytes(step_, kSmallPeakBatch, target_);
     small_peak_without_ = Most(small_live_);
+    LowerPeak();
+    small_bound_ = static_cast<int64_t>(kSmallPeakRise * static_cast<double>(Most(small_live_)));
     LowerPeak();
     if (least_peak_) {
       LowerHighNodes();
@@ -226,7 +230,8 @@ class Tiler {
     if (pays) {
       std::vector<int64_t> small_live = small_live_;
       std::ranges::copy(at_small_.BytesAt(lo, nodes), small_live.begin() + static_cast<std::ptrdiff_t>(lo));
-      const int64_t bound = part <= kLargeGain ? small_peak_without_ : Most(small_live_);
+      const int64_t bound =
+          std::max(small_bound_, part <= kLargeGain ? small_peak_without_ : Most(small_live_));
       if (least_peak_ || Most(small_live) <= bound) {
         std::ranges::copy(live, live_.begin() + static_cast<std::ptrdiff_t>(lo));
         small_live_ = std::move(small_live);
@@ -329,8 +334,9 @@ class Tiler {
   const LoopSpans spans_;
   const LiveWindow at_peak_, at_small_;
   int loops_made_ = 0;
-  std::vector<int64_t> live_, small_live_;     // at peak_batch_, at kSmallPeakBatch
-  int64_t small_peak_without_ = 0;             // the largest of small_live_ without loops
+  std::vector<int64_t> live_, small_live_;  // at peak_batch_, at kSmallPeakBatch
+  int64_t small_peak_without_ = 0;          // the largest of small_live_ without loops
+  int64_t small_bound_ = 0;                 // of the largest of small_live_, where other loops no longer help
   std::map<size_t, uint64_t> may_be_in_loop_;  // of 64 families, by a 64th of the first one's number
   std::map<Key, Failure> failed_;
   std::vector<std::pair<size_t, size_t>>
