@@ -198,7 +198,7 @@ llvm::Expected<GoldenCase> LoadCaseWithGradients(const GoldenModel& model, const
 bool CodesLossily(const llvm::json::Object& report) {
   for (const llvm::json::Value& edge : *report.getArray("edges")) {
     const llvm::StringRef form = edge.getAsObject()->getString("form").value_or("");
-    if (form != "keep" && !form.starts_with("mask") && !form.starts_with("index")) return true;
+    if (!form.starts_with("keep") && !form.starts_with("mask") && !form.starts_with("index")) return true;
   }
   return false;
 }
