@@ -42,6 +42,7 @@ class Avx2 final : public RunGenerator {
     const Xbyak::Address at = At(stream, v);
     switch (type(stream)) {
       case StreamType::kFloat:
+      case StreamType::kTensor:
         return in_part ? vmovss(Xmm(to), at) : vmovups(Ymm(to), at);
       case StreamType::kSplat:
         return vbroadcastss(Ymm(to), at);

@@ -47,6 +47,7 @@ class Avx512 final : public Avx512Decode {
     const Zmm all(to), lanes = in_part ? all | lanes_there_ | T_z : all;
     switch (type(stream)) {
       case StreamType::kFloat:
+      case StreamType::kTensor:
         return vmovups(lanes, at);
       case StreamType::kSplat:
         return vbroadcastss(all, at);

@@ -112,7 +112,12 @@ class Compiler {
     const auto in_memory = [&](int32_t r) {
       const Place place = reg(r).place;
       const bool splat = place == Place::kScalar || place == Place::kRow;
-      return stream({RunStream::kRegister, r}, splat ? StreamType::kSplat : StreamType::kFloat);
+      const bool in_tensor =
+          place == Place::kDirect ||
+          std::ranges::any_of(loop_.direct, [r](const DirectStore& direct) { return direct.reg == r; });
+      return stream({RunStream::kRegister, r}, splat       ? StreamType::kSplat
+                                               : in_tensor ? StreamType::kTensor
+                                                           : StreamType::kFloat);
     };
     const auto value = [&](int32_t r) {
       if (r < 0) return -1;
@@ -123,7 +128,7 @@ class Compiler {
       return known->second;
     };
     const auto element_type = [](DType type) {
-      return type == DType::kBFloat16 ? StreamType::kBFloat16 : StreamType::kFloat;
+      return type == DType::kBFloat16 ? StreamType::kBFloat16 : StreamType::kTensor;
     };
     for (size_t i = first; i < last; ++i) {
       const Step& step = loop_.steps[i];
@@ -233,7 +238,7 @@ std::vector<int32_t> PlacedRegisters(const FusedLoop& loop) {
   std::vector<int32_t> placed;
   for (size_t r = 0; r < loop.registers.size(); ++r) {
     const Place place = loop.registers[r].place;
-    if (place == Place::kDirect || made_in_result[r] || (place == Place::kColumn && used[r]))
+    if (used[r] && (place == Place::kDirect || place == Place::kColumn || made_in_result[r]))
       placed.push_back(static_cast<int32_t>(r));
   }
   return placed;

@@ -136,8 +136,7 @@ struct FusedLoop {
   std::vector<Step> steps;        // of each tile
   std::vector<CompiledRun> runs;  // of these
   std::vector<int64_t> periods;   // all that its columns and sums have, each once
-  // Registers whose address depends on the tile: those that steps outside of runs use, and those in tensors, which are
-  // prefetched.
+  // Registers whose address depends on the tile, of those that steps outside of runs use.
   std::vector<int32_t> placed;
   std::vector<ReadPattern> reads;    // per operand of the node; empty except for kRead
   std::vector<CodedTensor> inputs;   // per operand

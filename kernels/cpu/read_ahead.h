@@ -17,9 +17,15 @@ inline void AskForNext(const void* present, int64_t bytes) {
   for (uintptr_t at = next; at < next + static_cast<uintptr_t>(bytes); at += kLine)
     __builtin_prefetch(reinterpret_cast<const void*>(at), kToWrite);  // NOLINT(performance-no-int-to-ptr)
 }
+// The first lines, from which the processor's own prefetching goes on. All of them at once would keep the present
+// tile's operands waiting.
 template <bool kToWrite>
 inline void AskForNextTile(const float* tile, int64_t count) {
-  AskForNext<kToWrite>(tile, count * int64_t{sizeof(float)});
+  constexpr uintptr_t kLine = 64, kLines = 4;
+  const auto next = reinterpret_cast<uintptr_t>(tile) + static_cast<uintptr_t>(count) * sizeof(float);
+  for (uintptr_t line = 0; line < kLines; ++line)
+    __builtin_prefetch(reinterpret_cast<const void*>(next + line * kLine),
+                       kToWrite);  // NOLINT(performance-no-int-to-ptr)
 }
 
 // Prefetches a sample's metadata and payload that follow those of elements first .. first + count

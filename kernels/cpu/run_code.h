@@ -12,7 +12,8 @@
 namespace act {
 
 // What a run reads or writes in memory: consecutive elements, one that stands for all, or the PlaneGroups of a code.
-enum class StreamType : uint8_t { kFloat, kBFloat16, kSplat, kCode };
+// kTensor is a tensor in float32, and kBFloat16 one in bfloat16: what follows the tile is prefetched.
+enum class StreamType : uint8_t { kFloat, kTensor, kBFloat16, kSplat, kCode };
 
 enum class RunOp : uint8_t {
   kLoad,    // to = stream
