@@ -109,16 +109,15 @@ class Compiler {
       types.push_back(type);
       return static_cast<int32_t>(types.size()) - 1;
     };
-    const auto in_memory = [&](int32_t r) {
+    const auto type_of = [&](int32_t r) {
       const Place place = reg(r).place;
-      const bool splat = place == Place::kScalar || place == Place::kRow;
+      if (place == Place::kScalar || place == Place::kRow) return StreamType::kSplat;
       const bool in_tensor =
           place == Place::kDirect ||
           std::ranges::any_of(loop_.direct, [r](const DirectStore& direct) { return direct.reg == r; });
-      return stream({RunStream::kRegister, r}, splat       ? StreamType::kSplat
-                                               : in_tensor ? StreamType::kTensor
-                                                           : StreamType::kFloat);
+      return in_tensor ? StreamType::kTensor : StreamType::kFloat;
     };
+    const auto in_memory = [&](int32_t r) { return stream({RunStream::kRegister, r}, type_of(r)); };
     const auto value = [&](int32_t r) {
       if (r < 0) return -1;
       const auto [known, fresh] = value_of.try_emplace(r, values);

@@ -112,8 +112,8 @@ void RunGenerator::Advance(int elements) {
   if (block_ > 0) add(bytes_, elements / 8);
 }
 
-// Prefetches as much of each tensor as this turn computes, a page further on. Lines that are prefetched all at once,
-// before a tile, keep the tile's own operands waiting.
+// Prefetches as much of each tensor as this turn computes, a tile further on or, in bfloat16, two. The lines of a tile
+// that are prefetched all at once, before the present tile, take longer than none (docs/measurements/kernels.md).
 void RunGenerator::AskAhead() {
   constexpr auto kTensorAhead = static_cast<int>(kTileElements * sizeof(float));
   for (size_t s = 0; s < streams_.size(); ++s) {

@@ -1,7 +1,8 @@
 // Runs parts of a step for a tile of samples at a time, if that lowers the peak. It puts loops over
 // samples (runtime/plan/sample_loops.h) around nodes at the peak, from the maker of a large tensor
 // to its last reader. The largest of the tensors that live at the peak is tried first. A loop stays
-// if it lowers the largest number of bytes that live at its nodes. The pass ends when no loop does.
+// if it lowers the largest number of bytes that live at its nodes and hardly raises the peak of a
+// small batch. The pass ends when no loop does.
 // Nodes in between that cannot run in tiles (updates) move before the loop or after it. Storages
 // are then assigned anew. Where a sample alone is a large tile, the loop is over its tokens if it can be.
 //
@@ -49,7 +50,8 @@ constexpr double kHigh = .8, kLarge = .02;
 constexpr double kGain = .999;  // a loop must lower the bytes at its nodes to at most this part
 // A loop that lowers them this far may take back what earlier loops saved at the small batch size.
 constexpr double kLargeGain = .75;
-// Where no other loop lowers the peak any more, loops may bring the peak at the small batch size to this part of it.
+// When no such loop is left, further ones may together raise the peak at the small batch size to this many times what
+// it is then.
 constexpr double kSmallPeakRise = 1.01;
 
 class Tiler {
@@ -334,9 +336,9 @@ class Tiler {
   const LoopSpans spans_;
   const LiveWindow at_peak_, at_small_;
   int loops_made_ = 0;
-  std::vector<int64_t> live_, small_live_;  // at peak_batch_, at kSmallPeakBatch
-  int64_t small_peak_without_ = 0;          // the largest of small_live_ without loops
-  int64_t small_bound_ = 0;                 // of the largest of small_live_, where other loops no longer help
+  std::vector<int64_t> live_, small_live_;     // at peak_batch_, at kSmallPeakBatch
+  int64_t small_peak_without_ = 0;             // the largest of small_live_ without loops
+  int64_t small_bound_ = 0;                    // that further loops may bring it to; 0 before there are any
   std::map<size_t, uint64_t> may_be_in_loop_;  // of 64 families, by a 64th of the first one's number
   std::map<Key, Failure> failed_;
   std::vector<std::pair<size_t, size_t>>
