@@ -1,6 +1,6 @@
 // The code of runs (run_code.h) with AVX2 and FMA.
 #if defined(__x86_64__)
-#include "kernels/cpu/run_generator.h"
+#include "kernels/cpu/avx2_decode.h"
 
 namespace act {
 namespace {
@@ -8,15 +8,12 @@ namespace {
 using Xbyak::Xmm;
 using Xbyak::Ymm;
 
-class Avx2 final : public RunGenerator {
+class Avx2 final : public Avx2Decode {
  public:
   Avx2(const std::vector<RunInstr>& instrs, const std::vector<StreamType>& streams)
-      : RunGenerator(instrs, streams, kLanes, kValues) {}
+      : Avx2Decode(instrs, streams) {}
 
  private:
-  static constexpr int kLanes = 8, kValues = 14, kTemp = 14;
-  const Ymm temp_{kTemp}, mask_{15};
-
   // One by one.
   void Rest() override {
     Xbyak::Label next;
@@ -36,6 +33,7 @@ class Avx2 final : public RunGenerator {
     Words(odd_bit_, 1, kLanes);
     Words(below_half_, 0x7FFF, kLanes);
     Words(nan_, 0x7FC00000, kLanes);
+    Avx2Decode::After();
   }
 
   void Load(int to, size_t stream, int v, bool in_part) override {
@@ -54,7 +52,7 @@ class Avx2 final : public RunGenerator {
           vpmovzxwd(Ymm(to), at);
         }
         return vpslld(Ymm(to), Ymm(to), 16);
-      case StreamType::kCode:  // HasDecodeCode says that there is none
+      case StreamType::kCode:  // only Decode reads it
         return;
     }
   }
@@ -84,8 +82,8 @@ class Avx2 final : public RunGenerator {
     vcmpps(mask_, from, from, kIsUnordered);
     vblendvps(temp_, temp_, ptr[rip + nan_], mask_);
     vpsrld(temp_, temp_, 16);
-    vpackusdw(temp_, temp_, temp_);
-    vpermq(temp_, temp_, 0x08);  // the lower quarters of both halves
+    vextracti128(Xmm(mask_.getIdx()), temp_, 1);
+    vpackusdw(Xmm(kTemp), Xmm(kTemp), Xmm(mask_.getIdx()));
   }
 
   void Clip(const Xmm& to) override {

@@ -40,12 +40,6 @@ std::vector<size_t> NumbersOf(PlaneValue value) {
   return {};
 }
 
-// The code from which others are of the second kind (level_values-inl.h). 0: all are of one.
-int FirstOfSecondKind(const PlaneForm& form) {
-  if (form.value == PlaneValue::kZero) return 1;
-  return form.value == PlaneValue::kSign || form.value == PlaneValue::kSides ? form.to : 0;
-}
-
 }  // namespace
 
 Avx512Decode::Avx512Decode(RunIsa isa, const std::vector<RunInstr>& instrs,
@@ -62,7 +56,7 @@ Avx512Decode::Avx512Decode(RunIsa isa, const std::vector<RunInstr>& instrs,
     Bytes& bytes = bytes_[stream];
     bytes.codes = MustHold();
     bytes.form = i.planes;
-    if (FirstOfSecondKind(i.planes) == 0) continue;
+    if (i.planes.FirstOfSecondKind() == 0) continue;
     if (next_mask > kLastMask) Refuse();
     bytes.second_kind = std::min(next_mask++, kLastMask);
   }
@@ -113,7 +107,7 @@ void Avx512Decode::After() {
         [first](int i) { return (first - (static_cast<uint32_t>(i / 4) * kWeylStep << 16)) >> 8 * (i % 4); });
 }
 
-void Avx512Decode::Decode(const RunInstr& decode, int to_number, int v) {
+void Avx512Decode::Decode(const RunInstr& decode, int to_number, int v, bool /* in_part */) {
   const Zmm to(to_number);
   const PlaneForm& form = decode.planes;
   const auto stream = static_cast<size_t>(decode.stream);
@@ -158,7 +152,7 @@ Opmask Avx512Decode::PositionsOfPlanes(const PlaneForm& form, const Zmm& to, siz
     const auto level = static_cast<uint32_t>(one << b);
     b == 0 && !form.dither ? Put(to | k1 | T_z, level) : vpaddd(to | k1, to, All(level));
   }
-  if (const int first = FirstOfSecondKind(form);
+  if (const int first = form.FirstOfSecondKind();
       first > 0) {  // positions are at most half a level below their code
     vpcmpgtd(k1, to, All(static_cast<uint32_t>(first * 256 - 128)));
     vpsubd(to | k1, to, All(static_cast<uint32_t>(first * 256)));
@@ -186,7 +180,7 @@ Opmask Avx512Decode::PositionsOfBytes(const Bytes& bytes, const Zmm& to, size_t 
 
 Opmask Avx512Decode::SecondKind(const Bytes& bytes, int v) {
   const Opmask second(bytes.second_kind);
-  if (v == 0 || FirstOfSecondKind(bytes.form) == 0) return second;
+  if (v == 0 || bytes.form.FirstOfSecondKind() == 0) return second;
   kshiftrd(k1, second, 16);
   return k1;
 }
@@ -209,7 +203,7 @@ void Avx512Decode::Codes(const Bytes& bytes) {
   }
   vpermb(codes, Ymm(Of(kOrder, second_temp_).getIdx()), codes);
   vgf2p8affineqb(codes, Ymm(Of(kUnits, second_temp_).getIdx()), codes, 0);
-  if (const int first = FirstOfSecondKind(form); first > 0) {
+  if (const int first = form.FirstOfSecondKind(); first > 0) {
     const Constant& word = WordOf(0x01010101u * static_cast<uint32_t>(first));
     if (word.held < 0) vpbroadcastd(second_temp_, ptr[rip + word.label]);
     const Ymm from(word.held < 0 ? kSecondTemp : word.held);
@@ -221,8 +215,8 @@ void Avx512Decode::Codes(const Bytes& bytes) {
 // Planes are read unless the stream's codes are there, and those of the mask are all that are not of the second kind.
 void Avx512Decode::Mask(const PlaneForm& form, const Zmm& to, size_t stream, int v) {
   const bool has_from = form.from > 0, has_to = form.to < 1 << form.bits;
-  if (const auto bytes = bytes_.find(stream); bytes != bytes_.end() && form.from == 0 && form.to > 0 &&
-                                              form.to == FirstOfSecondKind(bytes->second.form)) {
+  if (const auto bytes = bytes_.find(stream);
+      bytes != bytes_.end() && form.MasksFirstKind(bytes->second.form)) {
     knotw(k1, SecondKind(bytes->second, v));
     return Put(to | k1 | T_z, 0x3F800000);
   }

@@ -20,7 +20,7 @@ class Avx512Decode : public RunGenerator {
 
   void Prepare() override;
   void StartBlock() override;
-  void Decode(const RunInstr& decode, int to, int v) override;
+  void Decode(const RunInstr& decode, int to, int v, bool in_part) override;
   void After() override;
 
   static constexpr int kLanes = 16, kTemp = 31, kSecondTemp = 30;

@@ -49,7 +49,7 @@ class Compiler {
                pattern.strides.back() == 1;
       }
       case StepKind::kDecode:
-        return HasDecodeCode(isa_) && PlaneFormOf(loop_.inputs[tensor].codec, step.mask);
+        return PlaneFormOf(loop_.inputs[tensor].codec, step.mask).has_value();
       case StepKind::kStore: {
         const DType type = site_.outputs[tensor].dtype;
         return type == DType::kBFloat16 || type == DType::kFloat32;

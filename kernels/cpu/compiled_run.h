@@ -10,7 +10,7 @@
 namespace act {
 
 // Makes the runs of the loop's steps, in order: neighbours that do arithmetic, read or store whole tensors in float32 or
-// bfloat16, decode bit planes (with AVX-512), or add to sums. None if isa is kNone. `site` is that of the loop. What a
+// bfloat16, decode bit planes, or add to sums. None if isa is kNone. `site` is that of the loop. What a
 // walk needs to place them and the other steps, FusedLoop::periods and placed, is made in either case.
 void CompileRuns(RunIsa isa, const KernelSite& site, FusedLoop& loop);
 

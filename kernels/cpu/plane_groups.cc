@@ -59,6 +59,15 @@ void PlaceBlocks(const Groups& groups, const F& f, PlacedCode& to) {
 
 }  // namespace
 
+int32_t PlaneForm::FirstOfSecondKind() const {
+  if (value == PlaneValue::kZero) return 1;
+  return value == PlaneValue::kSign || value == PlaneValue::kSides ? to : 0;
+}
+
+bool PlaneForm::MasksFirstKind(const PlaneForm& numbers) const {
+  return value == PlaneValue::kMask && from == 0 && to > 0 && to == numbers.FirstOfSecondKind();
+}
+
 std::optional<PlaneForm> PlaneFormOf(const Codec& codec, bool mask) {
   const CodePacking packing = CodePackingOf(codec);
   if (codec.groups || packing.codes != 1) return std::nullopt;

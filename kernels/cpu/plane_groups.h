@@ -30,6 +30,10 @@ struct PlaneForm {
   int32_t from = 0, to = 0;
   bool operator==(const PlaneForm&) const = default;
   int32_t GroupElements() const { return 8 * plane_bytes; }
+  // The code from which others are of the second kind (level_values-inl.h). 0: all are of one.
+  int32_t FirstOfSecondKind() const;
+  // Whether it is the mask of the codes of the first kind, if those are numbers of this form.
+  bool MasksFirstKind(const PlaneForm& numbers) const;
 };
 
 // Nullopt for codes that are not one bit plane after the other, and for fitted levels. mask: of the elements that are

@@ -36,8 +36,6 @@ struct RunInstr {
 enum class RunIsa : uint8_t { kNone, kAvx2 /* and FMA */, kAvx512, kAvx512Bytes /* and VBMI, GFNI */ };
 // Whether kApply may have it.
 bool HasRunCode(TileInstr instr);
-// Whether there may be kDecode.
-constexpr bool HasDecodeCode(RunIsa isa) { return isa >= RunIsa::kAvx512; }
 // The elements after which codes of a run have another PlaneGroup: those of the smallest group. 0 without codes.
 int32_t BlockElements(const std::vector<RunInstr>& instrs);
 // The best of this processor, within the limit (instructions.h).

@@ -61,7 +61,9 @@ bool RunGenerator::Generate() {
   ja(vectors, T_NEAR);
   EnterBlock();
   AskAhead();
+  whole_turn_ = true;
   for (int v = 0; v < kLineElements / lanes_; ++v) Vector(v, false);
+  whole_turn_ = false;
   Advance(kLineElements);
   jmp(lines, T_NEAR);
   L(vectors);
@@ -173,7 +175,7 @@ void RunGenerator::Instruction(const RunInstr& i, int v, bool in_part) {
       return Load(Of(i.to), stream, v, in_part);
     case RunOp::kDecode:
       mov(planes_, ptr[GroupAt(stream, offsetof(PlaneGroup, planes))]);
-      return Decode(i, Of(i.to), v);
+      return Decode(i, Of(i.to), v, in_part);
     case RunOp::kApply:
       return Apply(i);
     case RunOp::kStore:

@@ -60,10 +60,10 @@ class RunGenerator : public RunCode, protected Xbyak::CodeGenerator {
   virtual void Rest() = 0;
   // What stands after the function.
   virtual void After() = 0;
-  // The next three need be only where HasDecodeCode holds. to = the values of the planes at PlaneAt.
-  virtual void Decode(const RunInstr& /* decode */, int /* to */, int /* v */) {}
+  // to = the values of the planes at PlaneAt.
+  virtual void Decode(const RunInstr& decode, int to, int v, bool in_part) = 0;
   // At the start of a block, and of the function. The code of the latter is made last.
-  virtual void StartBlock() {}
+  virtual void StartBlock() = 0;
   virtual void Prepare() {}
 
   // All instructions, on one vector or part of one.
@@ -84,6 +84,8 @@ class RunGenerator : public RunCode, protected Xbyak::CodeGenerator {
   // Generate will return false.
   void Refuse() { fits_ = false; }
   StreamType type(size_t stream) const { return streams_[stream]; }
+  // Whether the present turn is over a line of elements, so that other vectors follow the first one.
+  bool IsWholeTurn() const { return whole_turn_; }
   // Four bytes `times` times.
   void Words(Xbyak::Label& label, uint32_t word, int times);
 
@@ -111,7 +113,7 @@ class RunGenerator : public RunCode, protected Xbyak::CodeGenerator {
   std::vector<size_t> last_;          // of each value: the instruction that uses it last
   std::vector<int> register_, free_;  // of each value; those of no value
   int values_ = 0, next_ = 0;         // registers of values: the first ones; the next one that Hold gives
-  bool fits_ = true;
+  bool fits_ = true, whole_turn_ = false;
 };
 
 // The generators of instruction sets. Each may be made only where the processor has its instructions.
