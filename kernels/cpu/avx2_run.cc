@@ -1,5 +1,7 @@
 // The code of runs (run_code.h) with AVX2 and FMA.
 #if defined(__x86_64__)
+#include <algorithm>
+
 #include "kernels/cpu/avx2_decode.h"
 
 namespace act {
@@ -8,10 +10,20 @@ namespace {
 using Xbyak::Xmm;
 using Xbyak::Ymm;
 
+// Words of all lanes.
+constexpr uint32_t kZero = 0, kSign = 0x80000000, kMagnitude = 0x7FFFFFFF, kOddBit = 0x10000,
+                   kBelowHalf = 0x7FFF, kNaN = 0x7FC00000;
+
 class Avx2 final : public Avx2Decode {
  public:
   Avx2(const std::vector<RunInstr>& instrs, const std::vector<StreamType>& streams)
-      : Avx2Decode(instrs, streams) {}
+      : Avx2Decode(instrs, streams) {
+    const bool rounds = std::ranges::any_of(instrs, [&streams](const RunInstr& i) {
+      return i.op == RunOp::kStore && streams[static_cast<size_t>(i.stream)] == StreamType::kBFloat16;
+    });
+    for (const uint32_t word : {kOddBit, kBelowHalf, kNaN})
+      if (rounds) HoldWord(word);
+  }
 
  private:
   // One by one.
@@ -22,18 +34,6 @@ class Avx2 final : public Avx2Decode {
     inc(element_);
     cmp(element_, count_);
     jb(next, T_NEAR);
-  }
-
-  void After() override {
-    align(32);
-    Words(zero_, 0, kLanes);
-    Words(sign_, 0x80000000, kLanes);
-    Words(magnitude_, 0x7FFFFFFF, kLanes);
-    Words(one_, 0x3F800000, kLanes);
-    Words(odd_bit_, 1, kLanes);
-    Words(below_half_, 0x7FFF, kLanes);
-    Words(nan_, 0x7FC00000, kLanes);
-    Avx2Decode::After();
   }
 
   void Load(int to, size_t stream, int v, bool in_part) override {
@@ -47,11 +47,10 @@ class Avx2 final : public Avx2Decode {
       case StreamType::kBFloat16:
         if (in_part) {
           vpxor(Xmm(to), Xmm(to), Xmm(to));
-          vpinsrw(Xmm(to), Xmm(to), at, 0);
-        } else {
-          vpmovzxwd(Ymm(to), at);
+          return vpinsrw(Xmm(to), Xmm(to), at, 1);
         }
-        return vpslld(Ymm(to), Ymm(to), 16);
+        vbroadcasti128(Ymm(to), at);
+        return vpshufb(Ymm(to), Ymm(to), Of(kWiden));
       case StreamType::kCode:  // only Decode reads it
         return;
     }
@@ -75,19 +74,19 @@ class Avx2 final : public Avx2Decode {
 
   // The lower half of temp_ = the numbers in bfloat16, to nearest even.
   void Round(const Ymm& from) {
-    vpsrld(temp_, from, 16);
-    vpand(temp_, temp_, ptr[rip + odd_bit_]);
-    vpaddd(temp_, temp_, from);
-    vpaddd(temp_, temp_, ptr[rip + below_half_]);
+    vpand(temp_, from, All(kOddBit));
+    vpcmpeqd(temp_, temp_, All(kOddBit));  // -1 where it is set
+    vpaddd(mask_, from, All(kBelowHalf));
+    vpsubd(temp_, mask_, temp_);
     vcmpps(mask_, from, from, kIsUnordered);
-    vblendvps(temp_, temp_, ptr[rip + nan_], mask_);
-    vpsrld(temp_, temp_, 16);
+    vblendvps(temp_, temp_, All(kNaN), mask_);
+    vpshufb(temp_, temp_, Of(kNarrow));
     vextracti128(Xmm(mask_.getIdx()), temp_, 1);
-    vpackusdw(Xmm(kTemp), Xmm(kTemp), Xmm(mask_.getIdx()));
+    vpor(Xmm(kTemp), Xmm(kTemp), Xmm(mask_.getIdx()));
   }
 
   void Clip(const Xmm& to) override {
-    vcmpps(mask_, to, ptr[rip + zero_], kIsNotLess);
+    vcmpps(mask_, to, All(kZero), kIsNotLess);
     vandps(to, to, mask_);
   }
   void Extreme(const Xmm& to, const Xmm& a, const Xmm& b, Predicate wins) override {
@@ -101,23 +100,21 @@ class Avx2 final : public Avx2Decode {
     const Xmm v = of_magnitude ? Xmm(temp_) : a;
     vcmpps(mask_, v, least, kIsLess);
     vblendvps(to, v, least, mask_);
-    vcmpps(mask_, side, ptr[rip + zero_], kIsNotGreater);
-    vandps(mask_, mask_, ptr[rip + sign_]);
+    vcmpps(mask_, side, All(kZero), kIsNotGreater);
+    vandps(mask_, mask_, All(kSign));
     vxorps(to, to, mask_);
   }
   void Compare(const Xmm& to, const Xmm& a, const Xmm& b, Predicate predicate) override {
     vcmpps(to, a, b, predicate);
-    vandps(to, to, ptr[rip + one_]);
+    vandps(to, to, All(kOne));
   }
   void Select(const Xmm& to, const Xmm& a, const Xmm& b, const Xmm& c) override {
-    vcmpps(mask_, a, ptr[rip + zero_], kIsEqual);
+    vcmpps(mask_, a, All(kZero), kIsEqual);
     vblendvps(to, b, c, mask_);
   }
-  void Negate(const Xmm& to, const Xmm& a) override { vxorps(to, a, ptr[rip + sign_]); }
-  void Magnitude(const Xmm& to, const Xmm& a) override { vandps(to, a, ptr[rip + magnitude_]); }
+  void Negate(const Xmm& to, const Xmm& a) override { vxorps(to, a, All(kSign)); }
+  void Magnitude(const Xmm& to, const Xmm& a) override { vandps(to, a, All(kMagnitude)); }
   void Floor(const Xmm& to, const Xmm& a) override { vroundps(to, a, kFloorWithoutExceptions); }
-
-  Xbyak::Label zero_, sign_, magnitude_, one_, odd_bit_, below_half_, nan_;
 };
 
 }  // namespace

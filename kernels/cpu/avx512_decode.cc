@@ -19,27 +19,6 @@ constexpr int kNoCode = 63;                           // a byte of Codes that is
 constexpr uint8_t kOr = 0xFE, kIsNotLessInteger = 5;  // of vpternlogd and vpcmpub
 constexpr int kFirstMask = 3, kLastMask = 6;          // those of codes of the second kind, 32 of them
 
-constexpr size_t kScale = offsetof(PlaneGroup, scale), kMinimum = offsetof(PlaneGroup, minimum),
-                 kOtherScale = offsetof(PlaneGroup, other_scale),
-                 kOtherMinimum = offsetof(PlaneGroup, other_minimum);
-
-std::vector<size_t> NumbersOf(PlaneValue value) {
-  switch (value) {
-    case PlaneValue::kCode:
-    case PlaneValue::kMask:
-      return {};
-    case PlaneValue::kUniform:
-      return {kScale, kMinimum};
-    case PlaneValue::kSign:
-      return {kScale, kOtherScale};
-    case PlaneValue::kSides:
-      return {kScale, kOtherScale, kMinimum, kOtherMinimum};
-    case PlaneValue::kZero:
-      return {kScale, kMinimum, kOtherMinimum};
-  }
-  return {};
-}
-
 }  // namespace
 
 Avx512Decode::Avx512Decode(RunIsa isa, const std::vector<RunInstr>& instrs,
@@ -68,7 +47,7 @@ Avx512Decode::Avx512Decode(RunIsa isa, const std::vector<RunInstr>& instrs,
     if (!bytes_.empty()) table.held = Hold();
   for (const RunInstr& i : instrs)
     if (i.op == RunOp::kDecode)
-      for (const size_t offset : NumbersOf(i.planes.value))
+      for (const size_t offset : i.planes.Numbers())
         numbers_[{static_cast<size_t>(i.stream), offset}] = Hold();
 }
 

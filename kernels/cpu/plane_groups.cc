@@ -68,6 +68,23 @@ bool PlaneForm::MasksFirstKind(const PlaneForm& numbers) const {
   return value == PlaneValue::kMask && from == 0 && to > 0 && to == numbers.FirstOfSecondKind();
 }
 
+std::vector<size_t> PlaneForm::Numbers() const {
+  switch (value) {
+    case PlaneValue::kCode:
+    case PlaneValue::kMask:
+      return {};
+    case PlaneValue::kUniform:
+      return {kScale, kMinimum};
+    case PlaneValue::kSign:
+      return {kScale, kOtherScale};
+    case PlaneValue::kSides:
+      return {kScale, kOtherScale, kMinimum, kOtherMinimum};
+    case PlaneValue::kZero:
+      return {kScale, kMinimum, kOtherMinimum};
+  }
+  return {};
+}
+
 std::optional<PlaneForm> PlaneFormOf(const Codec& codec, bool mask) {
   const CodePacking packing = CodePackingOf(codec);
   if (codec.groups || packing.codes != 1) return std::nullopt;

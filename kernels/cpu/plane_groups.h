@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "kernels/cpu/code_tile.h"
 
@@ -34,6 +35,8 @@ struct PlaneForm {
   int32_t FirstOfSecondKind() const;
   // Whether it is the mask of the codes of the first kind, if those are numbers of this form.
   bool MasksFirstKind(const PlaneForm& numbers) const;
+  // The numbers of a PlaneGroup that its values need, as offsets.
+  std::vector<size_t> Numbers() const;
 };
 
 // Nullopt for codes that are not one bit plane after the other, and for fitted levels. mask: of the elements that are
@@ -46,6 +49,10 @@ struct PlaneGroup {
   float scale, minimum, other_scale, other_minimum;
   uint32_t turned;  // 2^16 (2^15 - 1 - start) of the dither sequence (DitherOffsets)
 };
+
+constexpr size_t kScale = offsetof(PlaneGroup, scale), kMinimum = offsetof(PlaneGroup, minimum),
+                 kOtherScale = offsetof(PlaneGroup, other_scale),
+                 kOtherMinimum = offsetof(PlaneGroup, other_minimum);
 
 // The blocks of a tile.
 struct PlacedCode {
