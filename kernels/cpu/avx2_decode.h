@@ -62,6 +62,7 @@ class Avx2Decode : public RunGenerator {
     PlaneForm form;
     const RunInstr* maker = nullptr;
   };
+
   void Codes(const Bytes& bytes);
   // to = the positions as floats, those of the second kind of codes (level_values-inl.h) from the first of these on;
   // or kCode itself.
