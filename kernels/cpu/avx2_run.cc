@@ -1,6 +1,7 @@
 // The code of runs (run_code.h) with AVX2 and FMA.
 #if defined(__x86_64__)
 #include <algorithm>
+#include <functional>
 
 #include "kernels/cpu/avx2_decode.h"
 
@@ -34,6 +35,11 @@ class Avx2 final : public Avx2Decode {
     inc(element_);
     cmp(element_, count_);
     jb(next, T_NEAR);
+  }
+
+  void After() override {
+    for (const auto& emit : later_) emit();
+    Avx2Decode::After();
   }
 
   void Load(int to, size_t stream, int v, bool in_part) override {
@@ -78,8 +84,18 @@ class Avx2 final : public Avx2Decode {
     vpcmpeqd(temp_, temp_, All(kOddBit));  // -1 where it is set
     vpaddd(mask_, from, All(kBelowHalf));
     vpsubd(temp_, mask_, temp_);
+    // NaNs are rare, and the branch costs less than a blend.
+    const auto nan = std::make_shared<Xbyak::Label>(), rounded = std::make_shared<Xbyak::Label>();
     vcmpps(mask_, from, from, kIsUnordered);
-    vblendvps(temp_, temp_, All(kNaN), mask_);
+    vmovmskps(spare_.cvt32(), mask_);
+    test(spare_.cvt32(), spare_.cvt32());
+    jnz(*nan, T_NEAR);
+    L(*rounded);
+    later_.push_back([this, nan, rounded] {
+      L(*nan);
+      vblendvps(temp_, temp_, All(kNaN), mask_);
+      jmp(*rounded, T_NEAR);
+    });
     vpshufb(temp_, temp_, Of(kNarrow));
     vextracti128(Xmm(mask_.getIdx()), temp_, 1);
     vpor(Xmm(kTemp), Xmm(kTemp), Xmm(mask_.getIdx()));
@@ -115,6 +131,8 @@ class Avx2 final : public Avx2Decode {
   void Negate(const Xmm& to, const Xmm& a) override { vxorps(to, a, All(kSign)); }
   void Magnitude(const Xmm& to, const Xmm& a) override { vandps(to, a, All(kMagnitude)); }
   void Floor(const Xmm& to, const Xmm& a) override { vroundps(to, a, kFloorWithoutExceptions); }
+
+  std::vector<std::function<void()>> later_;  // emit what the function leaves to stand after it
 };
 
 }  // namespace
