@@ -27,7 +27,7 @@ namespace cl = llvm::cl;
 
 constexpr char kTool[] = "actplan";
 constexpr char kUsage[] =
-    "actplan show|verify|layout PLAN, or actplan diff PLAN PLAN; --help lists the flags";
+    "actplan show|verify|layout PLAN, or actplan diff PLAN PLAN; actplan COMMAND --help lists the flags";
 constexpr int kFailed = 1;
 
 struct Flags {
@@ -128,6 +128,9 @@ void PrintEngines(const Prepared& prepared) {
 }
 
 llvm::Error Show(const Flags& f) {
+  if (!f.dump_kernels.empty() && (!f.kernels || f.targets.kinds.front() == TargetKind::kCpu))
+    return MakeError("--dump-kernels", "only a card's kernels have sources",
+                     "give --kernels and --target=cuda:CARD, too");
   ACT_TRY(const Plan plan, ReadPlan(f.plan));
   const int64_t batch = f.BatchOr(plan.default_batch);
   std::vector<MemoryReport> reports(f.targets.kinds.size());

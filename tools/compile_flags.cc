@@ -116,6 +116,7 @@ llvm::Expected<CompileRequest> MakeCompileRequest(const CompileFlags& f) {
   ACT_CHECK_OK(CheckCompare(f));
   if (f.batch < 1) return MakeError("--batch", "a batch has at least one sample");
   r.compile.batch = f.batch;
+  if (f.batch.getNumOccurrences() > 0) r.import.batch = f.batch;
   ACT_TRY(r.memory_limit, SizeOf("--memory-limit", f.memory_limit));
   ACT_CHECK_OK(CheckMemoryLimit(f, r.memory_limit));
   ACT_TRY(const Policy policy, MakePolicy(r.memory_limit > 0 ? std::string("L3") : f.level.getValue(), f.bits,
@@ -139,7 +140,8 @@ llvm::Expected<CompileRequest> MakeCompileRequest(const CompileFlags& f) {
   if (f.fpmath.getNumOccurrences() && r.compile.round_products && !policy.rounds_products)
     return MakeError("--fpmath", f.level + " multiplies in float32", "use -O L1, L2, L3, L4 or L5");
   if (!f.plugin.empty() && !policy.Lossy())
-    return MakeError("--plugin", f.level + " is exact and has no lossy codes", "use -O L1, L2 or L3");
+    return MakeError("--plugin", f.level + " is exact and has no lossy codes",
+                     "use -O L1, L2, L3, L4 or L5");
   r.choices.frozen_weights = f.frozen_weights == "auto";
   const FrozenForm* frozen = FindFrozenForm(r.choices.frozen_weights ? "f32" : f.frozen_weights.getValue());
   if (!frozen)

@@ -28,12 +28,12 @@ struct CompileFlags {
                                    llvm::cl::cat(compile)};
   llvm::cl::opt<std::string> level{
       "O",
-      llvm::cl::desc("How saved activations are stored:\n"
+      llvm::cl::desc("How saved activations are stored (default: L0):\n"
                      "L0 exactly\n"
                      "L1 4 bits for inputs of convolutions and matrix products\n"
                      "L2 4 bits for all\n"
                      "L3 about 3 bits, and cheap values are recomputed\n"
-                     "L4 as L3, and expensive nodes are re-run where that lowers the peak\n"
+                     "L4 as L3, and expensive nodes are re-run where that lowers the peak of 64 samples or more\n"
                      "L5 the least peak: as L4, some products are made twice, tiles as small as a sample\n"
                      "auto whatever fits --memory-limit with the least expected variance\n"
                      "Presets, for comparison: actnn-L1..L5, gact-L1..L3, division, blpa, acgc"),
@@ -72,7 +72,7 @@ struct CompileFlags {
       "frozen-weights",
       llvm::cl::desc(
           "How large weights that do not train (--freeze) lie in memory: f32 (default), bf16, 8bit, or\n"
-          "4bit (4.5 with scales). Tables of embeddings are bf16 in the last two. The run computes with\n"
+          "4bit (4.5 with scales; 8 for tables of embeddings). The run computes with\n"
           "what is stored; files keep the weights as they are. auto: --memory-limit chooses"),
       llvm::cl::value_desc("f32|bf16|8bit|4bit|auto"), llvm::cl::init("f32"), llvm::cl::cat(compile)};
   SwitchFlag grad_norm{
@@ -90,7 +90,7 @@ struct CompileFlags {
   NumberFlag exact{
       "exact", llvm::cl::value_desc("PART"), llvm::cl::cat(compile),
       llvm::cl::desc(
-          "At L1 to L5, store exactly what the forward pass makes last: PART (0 to 1) of the bytes that\n"
+          "At L1 to L5, store exactly what the forward pass makes last: PART (0 to below 1) of the bytes that\n"
           "codes would replace")};
   llvm::cl::opt<std::string> saved_limit{
       "saved-limit", llvm::cl::value_desc("SIZE"), llvm::cl::cat(compile),

@@ -48,7 +48,7 @@ std::string NearestFlag(const llvm::StringMap<cl::Option*>& flags, StringRef nam
   return nearest.second;
 }
 
-// What is wrong with an argument as a flag of the tool, or "". `alone`: no argument follows that
+// What is wrong with an argument as a flag of the tool (with its command), or "". `alone`: no argument follows that
 // could be its value. Sets `takes_next` if the next argument is its value.
 std::string CheckFlag(StringRef tool, const llvm::StringMap<cl::Option*>& flags, StringRef argument,
                       bool alone, bool& takes_next) {
@@ -58,6 +58,8 @@ std::string CheckFlag(StringRef tool, const llvm::StringMap<cl::Option*>& flags,
   if (name == "h") return "";  // the alias of --help, which LLVM registers while it parses
   const auto flag = flags.find(name);
   if (flag == flags.end()) {
+    if (flags.count("O") && argument.size() > 2 && argument.starts_with("-O"))
+      return Printable(argument) + ": no such flag\nwrite -O LEVEL, as -O L3";
     const std::string nearest = NearestFlag(flags, name);
     return Printable(argument.split('=').first) + ": no such flag\n" +
            (nearest.empty() ? "" : "did you mean " + WithDashes(nearest) + "? ") + help;
@@ -89,13 +91,14 @@ std::string CheckNames(StringRef tool, StringRef usage, int argc, const char* co
   }
   if (has_commands && first == 1 && argc > 1 && argv[1][0] != '-')
     return "'" + Printable(argv[1]) + "': no such command\n" + usage.str();
+  const std::string command_line = first == 2 ? (tool + " " + argv[1]).str() : tool.str();
   const llvm::StringMap<cl::Option*>& flags = cl::getRegisteredOptions(*command);
   for (int i = first; i < argc; ++i) {
     const StringRef argument = argv[i];
     if (argument == "--") break;  // files follow
     if (argument.size() < 2 || argument[0] != '-') continue;
     bool takes_next = false;
-    const std::string wrong = CheckFlag(tool, flags, argument, i + 1 == argc, takes_next);
+    const std::string wrong = CheckFlag(command_line, flags, argument, i + 1 == argc, takes_next);
     if (!wrong.empty()) return wrong;
     const bool has_value = takes_next || argument.contains('=');
     const StringRef value = takes_next ? StringRef(argv[i + 1]) : argument.split('=').second;
@@ -114,7 +117,7 @@ std::string CheckNames(StringRef tool, StringRef usage, int argc, const char* co
 // no place.
 std::string OfLlvm(StringRef tool, StringRef usage, StringRef message) {
   const std::string hint = "\n" + usage.str();
-  if (message.contains("Not enough positional")) return "a file is missing" + hint;
+  if (message.contains("Not enough positional")) return "no file is given" + hint;
   if (message.contains("Too many positional")) return "there are too many files" + hint;
   message.consume_front((tool + ": ").str());
   return message.split('\n').first.str() + hint;

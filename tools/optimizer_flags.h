@@ -26,7 +26,7 @@ class OptimizerFlags {
           {&info, std::make_unique<NumberFlag>(llvm::StringRef(info.name), llvm::cl::desc(*help_.back()),
                                                llvm::cl::value_desc("X"), llvm::cl::cat(category))});
     }
-    nesterov_ = std::make_unique<SwitchFlag>("nesterov", llvm::cl::desc("Nesterov's momentum (sgd)"),
+    nesterov_ = std::make_unique<SwitchFlag>("nesterov", llvm::cl::desc("Nesterov's momentum (sgd, onnx-momentum)"),
                                              llvm::cl::cat(category));
   }
 

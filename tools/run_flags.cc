@@ -2,11 +2,22 @@
 
 #include <initializer_list>
 
+#include "runtime/data/data_spec.h"
 #include "tools/device.h"
 #include "tools/run_log.h"
 #include "tools/saving.h"
 
 namespace act {
+namespace {
+
+// What is wrong with the text of a flag that names data files. Whether there are such files is found later.
+std::string CheckData(const std::string& flag, const std::string& text) {
+  if (text.empty()) return "";
+  llvm::Expected<DataSpec> spec = DataSpec::Parse(flag, text);
+  return spec ? "" : llvm::toString(spec.takeError());
+}
+
+}  // namespace
 
 std::string CheckUsage(const RunFlags& f) {
   if (f.plan.empty()) return "no plan is given\nactrun PLAN --batch=N; --help lists all flags";
@@ -31,6 +42,8 @@ std::string CheckUsage(const RunFlags& f) {
   if (!f.eval_data.empty() && f.data.empty()) return "--eval-data: needs --data, whose epochs it follows";
   if (f.epochs > 0 && f.data.empty())
     return "--epochs: needs --data; without it there are steps, but no epochs";
+  if (const std::string wrong = CheckData("--data", f.data); !wrong.empty()) return wrong;
+  if (const std::string wrong = CheckData("--eval-data", f.eval_data); !wrong.empty()) return wrong;
   if (const std::string wrong = CheckSavingUsage(f); !wrong.empty()) return wrong;
   if (const std::string wrong = f.measurement.CheckUsage(); !wrong.empty()) return wrong;
   if (f.measurement.Requested()) {

@@ -67,6 +67,19 @@ llvm::Expected<std::vector<std::string>> WantedOutputs(const onnx::GraphProto& g
   return declared.size() == 1 ? declared : all;
 }
 
+// A batch other than the fixed one. The leading extent of any input may be taken for the batch.
+llvm::Error CheckBatch(const ImportOptions& options, const Graph& graph, const ImportResult& result) {
+  if (!result.fixed_batch || !options.batch || *options.batch == result.batch) return llvm::Error::success();
+  for (const ValueId input : graph.inputs)
+    if (const Dims& dims = graph.value(input).type.dims; !dims.empty() && dims[0] == Dim(*options.batch))
+      return llvm::Error::success();
+  return MakeError("--batch=" + std::to_string(*options.batch),
+                   "the model's batch size is fixed at " + std::to_string(result.batch),
+                   options.dims.empty()
+                       ? "export the model with a symbolic first axis"
+                       : "leave the first axis out of --dim, or export the model with a symbolic one");
+}
+
 llvm::Error DefineInputs(Importer& importer, const std::vector<const onnx::ValueInfoProto*>& inputs,
                          const ImportOptions& options, ImportResult& result) {
   const auto batch = BatchSymbol(inputs, options.dims);
@@ -89,7 +102,7 @@ llvm::Error DefineInputs(Importer& importer, const std::vector<const onnx::Value
   result.fixed_batch = !batch;
   if (!batch && !inputs.empty() && importer.Find(inputs[0]->name())->type.rank() > 0)
     result.batch = std::max<int64_t>(1, importer.Find(inputs[0]->name())->type.dims[0].fixed);
-  return llvm::Error::success();
+  return CheckBatch(options, importer.builder().graph(), result);
 }
 
 struct FoundLoss {

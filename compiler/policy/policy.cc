@@ -325,7 +325,7 @@ llvm::Expected<Policy> MakePolicy(const std::string& level, double bits_override
     if (!(bits_override >= 1 && bits_override <= 8))
       return MakeError("--bits", "must be 1 to 8 bits per element");
     if (level == "L0")
-      return MakeError("--bits", "L0 is exact and has no lossy codes", "use -O L1, L2 or L3");
+      return MakeError("--bits", "L0 is exact and has no lossy codes", "use -O L1, L2, L3, L4 or L5");
     // Levels and forms of codes reach the average. The choice of coded values, and the kind of
     // their codes, remain the level's own.
     const int most = static_cast<int>(std::ceil(bits_override));

@@ -370,12 +370,18 @@ llvm::Error RankedSteps::Infeasible(int64_t limit) {
   const StepGraph& step = in_training ? least.plan.train : least.plan.eval;
   const Node& node = step.graph.nodes[static_cast<size_t>(at.peak_node)];
   const std::string batch = std::to_string(layout.batch);
-  if (layout.persistent_bytes > limit)
+  const std::string peak =
+      "the least peak is " + FormatSize(least.step.peak_bytes) + " (" + least.step.Name() + ")";
+  if (layout.persistent_bytes > limit) {
+    const int64_t state = at.category_bytes[static_cast<size_t>(MemoryCategory::kOptimizer)];
+    const bool state_decides = layout.persistent_bytes - state <= limit;
     return MakeError(
         "--memory-limit",
         FormatSize(limit) + " are less than parameters and the optimizer's state alone take: " +
-            FormatSize(layout.persistent_bytes),
-        "no batch fits; an optimizer with less state may (--optimizer)" + OtherChoices(least, limit));
+            FormatSize(layout.persistent_bytes) + "; at batch " + batch + ", " + peak,
+        (state_decides ? "an optimizer with less state may fit (--optimizer)" : "no batch fits") +
+            OtherChoices(least, limit));
+  }
   std::string hint = "the model's batch is fixed";
   if (!least.plan.fixed_batch) {
     ACT_TRY(const int64_t fits, LargestBatch(least.plan, limit, arenas_, options_.target));
@@ -384,8 +390,7 @@ llvm::Error RankedSteps::Infeasible(int64_t limit) {
                     : "not even a batch of 1 fits";
   }
   return MakeError("--memory-limit",
-                   "no step fits " + FormatSize(limit) + " at batch " + batch + "; the least peak is " +
-                       FormatSize(least.step.peak_bytes) + " (" + least.step.Name() + "), at " +
+                   "no step fits " + FormatSize(limit) + " at batch " + batch + "; " + peak + ", at " +
                        NameIn(node) + ", where the largest are " + LargestTensors(step, at),
                    hint + OtherChoices(least, limit));
 }

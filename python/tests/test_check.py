@@ -313,3 +313,12 @@ def test_every_attempt_is_told(tmp_path: Path) -> None:
     ]
     assert all("\n" not in a and a in str(caught.value) for a in caught.value.attempts) and caught.value.hint
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_check_without_the_tools_is_said_to_be_missing(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    made = lambda check: actc.export(  # noqa: E731
+        nn.Linear(4, 3), torch.randn(2, 4), tmp_path / "m.onnx", "cross-entropy", check=check, exporter="torchscript"
+    )
+    assert "  not checked: actc and actrun were not found; put them on PATH" in str(made("auto"))
+    assert "not checked" not in str(made(False))

@@ -60,7 +60,8 @@ llvm::Expected<DataSpec> DataSpec::Parse(const std::string& flag, const std::str
     }
     if (equals == std::string::npos || equals == 0 || equals + 1 == item.size()) {
       return MakeError(
-          flag, "'" + item + "' is not NAME=FILE.npy, NAME=FILE.safetensors[:TENSOR] or FILE.safetensors");
+          flag, "'" + item + "' is not NAME=FILE.npy, NAME=FILE.safetensors[:TENSOR] or FILE.safetensors",
+          "as " + flag + "=image=x.npy,label=y.npy");
     }
     if (!spec.inputs.emplace(item.substr(0, equals), FilesOf(item.substr(equals + 1))).second)
       return MakeError(flag, "input '" + item.substr(0, equals) + "' is given twice");

@@ -30,10 +30,12 @@ llvm::Error BudgetError(const std::vector<CodedEdge>& edges, int64_t batch, int6
   char text[64];
   std::snprintf(text, sizeof text, "%.3f bits an element (%lld bytes)", least,
                 static_cast<long long>(least_bytes));
-  return MakeError("bit budget",
-                   std::to_string(budget_bytes) + " bytes at batch " + std::to_string(batch) +
-                       " are less than codes of the fewest levels take",
-                   std::string("the least possible is ") + text);
+  char average[64];
+  std::snprintf(average, sizeof average, "%.3f", 8 * static_cast<double>(budget_bytes) / elements);
+  return MakeError("--bits",
+                   std::string("an average of ") + average +
+                       " bits an element is less than codes of the fewest levels take",
+                   std::string("the least possible is ") + text + "; a whole number is no average");
 }
 
 // The codecs that an edge may have, smallest first. A codec is left out if another has at most its

@@ -296,6 +296,31 @@ TEST(Import, AFixedBatchIsReported) {
   EXPECT_EQ(r.batch, 6);
 }
 
+TEST(Import, AnotherBatchThanTheFixedOneIsRefused) {
+  OnnxModel m;
+  m.Input("x", {6, 8}).Weight("w", {8, 2}).Node("MatMul", {"x", "w"}, {"y"}).MeanLoss("y");
+  ImportOptions options;
+  options.batch = 6;
+  EXPECT_EQ(Import(m, options).batch, 6);
+  options.batch = 4;
+  EXPECT_NE(
+      ErrorOf(m, options).find("--batch=4: the model's batch size is fixed at 6\nhint: export the model"),
+      std::string::npos)
+      << ErrorOf(m, options);
+
+  OnnxModel open;
+  open.Input("x", {"N", 8}).Weight("w", {8, 2}).Node("MatMul", {"x", "w"}, {"y"}).MeanLoss("y");
+  EXPECT_FALSE(Import(open, options).fixed_batch);
+  options.dims = {{"N", 6}};
+  EXPECT_NE(ErrorOf(open, options).find("hint: leave the first axis out of --dim"), std::string::npos)
+      << ErrorOf(open, options);
+
+  // The leading extent of a later input may be the batch.
+  m.Input("rows", {4, 2}).Node("Add", {"rows", "rows"}, {"unused"});
+  options.dims = {};
+  EXPECT_EQ(Import(m, options).batch, 6);
+}
+
 TEST(Import, DeadBranchesAreNotEvenLookedAt) {
   OnnxModel m = Linear();
   m.Node("Unique", {"logits"}, {"unused"}).MeanLoss("logits");

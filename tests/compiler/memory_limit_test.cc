@@ -323,8 +323,11 @@ TEST(MemoryLimit, WhatIsNotAllowedIsNamedIfItHelps) {
     return choice ? "" : testing_step::Text(choice.takeError());
   };
   const std::string error = refusal(4096, {});
-  for (const char* words : {"with --optimizer-state=auto there is a step of", "alone take"})
+  for (const char* words : {"with --optimizer-state=auto there is a step of", "alone take", "; at batch ",
+                            "the least peak is", "hint: no batch fits"})
     EXPECT_NE(error.find(words), std::string::npos) << error;
+  EXPECT_NE(refusal(200 << 10, {}).find("hint: an optimizer with less state may fit"), std::string::npos)
+      << "parameters alone would fit";
   EXPECT_EQ(refusal(4096, {.bfloat16 = true, .quantized_state = true}).find("auto"), std::string::npos)
       << "it is allowed already";
   // What is said to fit does.

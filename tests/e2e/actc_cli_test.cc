@@ -94,7 +94,7 @@ TEST_F(Actc, ABudgetBelowTheLeastNamesTheLeast) {
                                       "--bits=" + bits, "--report=none"};
     };
     const auto least = [&](const std::string& bits) {
-      const std::string error = ExpectRefused(args(bits), {"bit budget"});
+      const std::string error = ExpectRefused(args(bits), {"--bits: an average of"});
       const std::string before = "the least possible is ";
       const size_t at = error.find(before);
       EXPECT_NE(at, std::string::npos) << error;

@@ -22,7 +22,7 @@ const char kReal[] = "write it as 0.1 or 1e-3";
 const char kActcHelp[] = "'actc --help' lists the flags";
 const char kActcUsage[] = "actc MODEL.onnx -O LEVEL -o PLAN; actc --help lists the flags";
 const char kActplanUsage[] =
-    "actplan show|verify|layout PLAN, or actplan diff PLAN PLAN; --help lists the flags";
+    "actplan show|verify|layout PLAN, or actplan diff PLAN PLAN; actplan COMMAND --help lists the flags";
 
 const std::vector<WrongLine>& WrongLines() {
   static const std::vector<WrongLine> lines = {
@@ -159,7 +159,7 @@ const std::vector<WrongLine>& WrongLines() {
        "actc",
        {"m.onnx", "-OL3"},
        "-OL3: no such flag",
-       std::string("did you mean -O? ") + kActcHelp},
+       "write -O LEVEL, as -O L3"},
       {"no_value",
        "actc",
        {"m.onnx", "--batch"},
@@ -170,13 +170,13 @@ const std::vector<WrongLine>& WrongLines() {
        "actplan",
        {"layout", "p.bin", "--edges"},
        "--edges: no such flag",
-       "'actplan --help' lists the flags"},
+       "'actplan layout --help' lists the flags"},
       // files and commands
-      {"no_model", "actc", {}, "a file is missing", kActcUsage},
+      {"no_model", "actc", {}, "no file is given", kActcUsage},
       {"two_models", "actc", {"a.onnx", "b.onnx"}, "there are too many files", kActcUsage},
       {"no_command", "actplan", {}, "no command is given", kActplanUsage},
       {"unknown_command", "actplan", {"frobnicate", "p.bin"}, "'frobnicate': no such command", kActplanUsage},
-      {"command_without_file", "actplan", {"show"}, "a file is missing", kActplanUsage},
+      {"command_without_file", "actplan", {"show"}, "no file is given", kActplanUsage},
   };
   return lines;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,8 +11,9 @@ namespace act {
 
 struct ImportOptions {
   std::map<std::string, int64_t> dims;  // --dim: extents of symbolic axes other than the batch
-  std::string loss;         // --loss (append_loss.h); empty: in the model
-  std::string loss_output;  // --loss-output; empty: the only scalar float output
+  std::optional<int64_t> batch;     // --batch, if it is given: a model with a fixed batch accepts no other
+  std::string loss;                 // --loss (append_loss.h); empty: in the model
+  std::string loss_output;          // --loss-output; empty: the only scalar float output
   std::vector<std::string> freeze;  // --freeze: globs (* and ?) over parameter names
   bool freeze_bn = false;           // --freeze-bn: BatchNormalization keeps its stored statistics
   bool init_he = false;             // --init=he: initial weights where the external data file is missing

@@ -34,6 +34,7 @@ from ._losses import Loss, ModelWithLoss, predictions
 from ._modes import begin_training, changed_buffers, in_evaluation
 from ._reference import public_names, step
 from ._report import ExportReport, listed
+from ._tools import NO_TOOLS
 
 # Of one error. A model in another number format has them by the hundred.
 MOST_CAUSES = 8
@@ -161,6 +162,8 @@ class _Job:
                         required=check is True,
                         export=export,
                     )
+                    if report.check is None:
+                        report.unchecked = NO_TOOLS
             except Exception as error:
                 if isinstance(error, ExportError) and "were not found" in error.message:
                     raise

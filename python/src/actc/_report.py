@@ -31,6 +31,7 @@ class ExportReport:
     changes: List[str] = field(default_factory=list)
     warnings: List[str] = field(default_factory=list)
     check: Optional[CheckResult] = None
+    unchecked: str = ""  # why nothing was compared, although a check was wanted
 
     def __str__(self) -> str:
         batch = f"batch axis {self.batch_axis}" if self.batch_axis else "fixed batch"
@@ -48,4 +49,6 @@ class ExportReport:
         if self.check:
             lines.append(f"  checked: {self.check}")
             lines += [f"  check: {note}" for note in self.check.notes]
+        elif self.unchecked:
+            lines.append(f"  not checked: {self.unchecked}")
         return "\n".join(lines)

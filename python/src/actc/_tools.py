@@ -26,6 +26,10 @@ class Tools:
     actrun: str
 
 
+PLACES = "put them on PATH, or pass bin_dir= (--bin=FOLDER)"
+NO_TOOLS = f"actc and actrun were not found; {PLACES}"
+
+
 def find_tools(bin_dir: Optional[str], required: bool) -> Optional[Tools]:
     """In `bin_dir`, else on PATH."""
     found = []
@@ -36,7 +40,7 @@ def find_tools(bin_dir: Optional[str], required: bool) -> Optional[Tools]:
     if len(found) == 2:
         return Tools(*found)
     if required:
-        raise ExportError("actc and actrun were not found", "put them on PATH, or pass bin_dir=")
+        raise ExportError("actc and actrun were not found", PLACES)
     return None
 
 
