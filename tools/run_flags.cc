@@ -1,6 +1,7 @@
 #include "tools/run_flags.h"
 
 #include <initializer_list>
+#include <string_view>
 
 #include "runtime/data/data_spec.h"
 #include "tools/device.h"
@@ -14,7 +15,11 @@ namespace {
 std::string CheckData(const std::string& flag, const std::string& text) {
   if (text.empty()) return "";
   llvm::Expected<DataSpec> spec = DataSpec::Parse(flag, text);
-  return spec ? "" : llvm::toString(spec.takeError());
+  if (spec) return "";
+  std::string wrong = llvm::toString(spec.takeError());
+  const std::string_view hint = "\nhint: ";  // which UsageError writes itself
+  if (const size_t at = wrong.find(hint); at != std::string::npos) wrong.replace(at, hint.size(), "\n");
+  return wrong;
 }
 
 }  // namespace
