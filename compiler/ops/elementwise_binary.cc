@@ -161,16 +161,21 @@ void AddBinaryOps(std::vector<OpDef>& ops) {
        .steep_operand = 0,
        .slope_is_bounded = IsBoundedPower,
        .onnx = SameInOnnx});
-  add({.name = "PowDerivative",  // b a^(b - 1)
-       .expr = [](B& b, const Node&,
-                  const Regs& r) { return b.Mul(r[1], b.Op(Opcode::kPow, r[0], b.Sub(r[1], b.Const(1)))); },
+  add({.name = "PowDerivative",  // b a^(b - 1), and 0 where b is 0, also at a = 0
+       .expr =
+           [](B& b, const Node&, const Regs& r) {
+             const Reg slope = b.Mul(r[1], b.Op(Opcode::kPow, r[0], b.Sub(r[1], b.Const(1))));
+             return b.Select(b.Op(Opcode::kEqual, r[1], b.Const(0)), b.Const(0), slope);
+           },
        .values = Values::kUnbounded,
        .nonlinear = true,
        .slope_is_bounded = IsBoundedPower});
-  add({.name = "PowExponentDerivative",  // a^b ln a
+  add({.name = "PowExponentDerivative",  // a^b ln a, and 0 where a is 0 and b is not negative
        .expr =
            [](B& b, const Node&, const Regs& r) {
-             return b.Mul(b.Op(Opcode::kPow, r[0], r[1]), b.Unary(Opcode::kLog, r[0]));
+             const Reg slope = b.Mul(b.Op(Opcode::kPow, r[0], r[1]), b.Unary(Opcode::kLog, r[0]));
+             const Reg at_zero = b.Select(b.Greater(b.Const(0), r[1]), slope, b.Const(0));
+             return b.Select(b.Op(Opcode::kEqual, r[0], b.Const(0)), at_zero, slope);
            },
        .values = Values::kUnbounded,
        .nonlinear = true});

@@ -104,8 +104,10 @@ void IdentityGrad(GradContext& g) { g.SetGrad(0, g.dout()); }
 void NegGrad(GradContext& g) { g.SetGrad(0, g.Emit("Neg", {g.dout()})); }
 
 void LeakyReluGrad(GradContext& g) {
-  const ValueId mask = g.Derive("ReluDerivative", {g.Save(g.out())});
-  const ValueId below = g.Emit("Mul", {g.dout(), g.Scalar(Attr(g.attrs(), "alpha", .01))});
+  const float alpha = Attr(g.attrs(), "alpha", .01);
+  // With a negative slope below 0 the result is positive on both sides.
+  const ValueId mask = g.Derive("ReluDerivative", {g.Save(alpha < 0 ? g.in(0) : g.out())});
+  const ValueId below = g.Emit("Mul", {g.dout(), g.Scalar(alpha)});
   g.SetGrad(0, g.Emit("Where", {mask, g.dout(), below}));
 }
 
@@ -199,15 +201,15 @@ constexpr UnaryOp kUnaryOps[] = {
      {.smooth = true, .in_onnx = false}},
     {"Elu", [](B& b, const Attributes& a, Reg x) { return EluLike(b, x, 1, Attr(a, "alpha", 1)); }, Of::kX,
      [](B& b, const Attributes& a, Reg x) { return EluLikeDerivative(b, x, 1, Attr(a, "alpha", 1)); }},
-    {"Celu",  // max(0, x) + min(0, a (e^(x/a) - 1))
+    {"Celu",  // max(0, x) + min(0, a (e^(x/a) - 1)), for a of either sign
      [](B& b, const Attributes& a, Reg x) {
        const float alpha = Attr(a, "alpha", 1);
-       const Reg power = b.Unary(Opcode::kExp, b.Min(b.Mul(x, b.Const(1 / alpha)), b.Const(0)));
+       const Reg power = b.Unary(Opcode::kExp, b.Mul(b.Min(x, b.Const(0)), b.Const(1 / alpha)));
        return b.Select(Positive(b, x), x, b.Mul(b.Const(alpha), b.Sub(power, b.Const(1))));
      },
      Of::kX,
      [](B& b, const Attributes& a, Reg x) {
-       return b.Unary(Opcode::kExp, b.Min(b.Mul(x, b.Const(1 / Attr(a, "alpha", 1))), b.Const(0)));
+       return b.Unary(Opcode::kExp, b.Mul(b.Min(x, b.Const(0)), b.Const(1 / Attr(a, "alpha", 1))));
      }},
     {"ThresholdedRelu",
      [](B& b, const Attributes& a, Reg x) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "compiler/import/known/onnx_types.h"
 #include "tests/compiler/onnx_model.h"
@@ -52,6 +53,31 @@ TEST(Fold, ArithmeticOfShapesStaysPolynomial) {
   EXPECT_EQ(Text(Fold("Div", {IntegerScalar(-7), IntegerScalar(2)})), "i64[][-3]") << "toward zero";
   EXPECT_EQ(Text(Fold("Mod", {IntegerScalar(-7), IntegerScalar(4)})), "i64[][1]") << "sign of the divisor";
   EXPECT_EQ(Text(Fold("ReduceProd", {shape}, With("keepdims", int64_t{0}))), "i64[][32N]");
+}
+
+TEST(Fold, IntegersWrapInTheirType) {
+  constexpr int64_t kFloat = 1, kUint8 = 2, kInt8 = 3, kInt32 = 6;
+  const auto cast = [](const Known& x, int64_t to) { return (*Fold("Cast", {x}, With("to", to)))[0]; };
+  const auto number = [&](int64_t value, int64_t type) { return cast(IntegerScalar(value), type); };
+  EXPECT_EQ(Text(Fold("Add", {number(200, kUint8), number(100, kUint8)})), "u8[][44]");
+  EXPECT_EQ(Text(Fold("Sub", {number(1, kUint8), number(2, kUint8)})), "u8[][255]");
+  EXPECT_EQ(Text(Fold("Mul", {number(1 << 20, kInt32), number(1 << 20, kInt32)})), "i32[][0]");
+  EXPECT_EQ(Text(Fold("Neg", {number(-128, kInt8)})), "i8[][-128]");
+  EXPECT_EQ(Text(Fold("Abs", {number(-128, kInt8)})), "i8[][-128]");
+  constexpr int64_t kLarge = int64_t{1} << 62, kMost = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(Text(Fold("Add", {IntegerScalar(kLarge), IntegerScalar(5)})), "i64[][4611686018427387909]");
+  EXPECT_EQ(Text(Fold("Sub", {IntegerScalar(kMost), IntegerScalar(1)})), "i64[][9223372036854775806]");
+  EXPECT_EQ(Text(Fold("Neg", {IntegerScalar(-kLarge)})), "i64[][4611686018427387904]");
+  EXPECT_EQ(Text(Fold("Add", {IntegerScalar(kN), IntegerScalar(kMost)})), "none") << "a polynomial saturates";
+  // From floats they saturate.
+  const auto from_float = [&](int64_t value, int64_t type) {
+    return Text(Fold("Cast", {number(value, kFloat)}, With("to", type)));
+  };
+  EXPECT_EQ(from_float(300, kUint8), "u8[][255]");
+  EXPECT_EQ(from_float(-3, kUint8), "u8[][0]");
+  EXPECT_EQ(from_float(-300, kInt8), "i8[][-128]");
+  EXPECT_EQ(from_float(300, kInt8), "i8[][127]");
+  EXPECT_EQ(from_float(int64_t{1} << 40, kInt32), "i32[][2147483647]");
 }
 
 TEST(Fold, WhatIsNoPolynomialDoesNotFold) {

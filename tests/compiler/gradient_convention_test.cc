@@ -8,6 +8,7 @@
 namespace act {
 namespace {
 
+using gradient_case::Imported;
 using testing_step::Take;
 using Floats = std::vector<float>;
 using Build = std::function<ValueId(GraphBuilder&, const std::vector<ValueId>&)>;
@@ -74,6 +75,23 @@ TEST(GradientConventions, AtKinksAndTies) {
        {{-1, 0, 1}},
        One("LeakyRelu", {{"alpha", .25}}),
        {{.25f, .25f, 1}}},
+      {"LeakyRelu may have a negative slope below 0",
+       {3},
+       {{-2, 0, 3}},
+       One("LeakyRelu", {{"alpha", -.5}}),
+       {{-.5f, -.5f, 1}}},
+      {"Pow of 0 passes what the limit does, and nothing where the exponent is 0",
+       {4},
+       {{0, 0, 0, 1}, {0, 1, 2, 3}},
+       One("Pow"),
+       {{0, 1, 0, 3}, {0, 0, 0, 0}}},
+      {"fmod counts whole divisors, also where the quotient rounds to the next",
+       {3},
+       {{1999.903076171875f, -1999.903076171875f, 7}, {3.048632860183716f, 3.048632860183716f, 2}},
+       [](GraphBuilder& b, const std::vector<ValueId>& v) {
+         return Take(Imported("Mod", {testing::Attr("fmod", int64_t{1})})(b, v));
+       },
+       {{1, 1, 1}, {-655, 655, -3}}},
       {"Abs passes nothing at 0", {3}, {{-2, 0, 2}}, One("Abs"), {{-1, 0, 1}}},
       {"ReLU6 passes nothing at its bounds",
        {5},

@@ -24,6 +24,16 @@ TEST(ImportLosses, LikelihoodBehindALogSoftmaxIsACrossEntropy) {
   EXPECT_NE(r.logits, kNoValue);
 }
 
+TEST(ImportLosses, LabelsOf32BitsAreWidened) {
+  OnnxModel m = Linear();
+  m.Input("label", {"N"}, onnx::TensorProto::INT32);
+  m.Node("SoftmaxCrossEntropyLoss", {"logits", "label"}, {"loss"}).Output("loss");
+  const ImportResult r = Import(m);
+  const Node* const loss = import_testing::Find(r.graph, "SoftmaxCrossEntropy");
+  ASSERT_NE(loss, nullptr);
+  EXPECT_EQ(ToString(r.graph.value(loss->inputs[1]).type), "i64[N]");
+}
+
 TEST(ImportLosses, TheLossIsTheOnlyScalarFloatOutput) {
   OnnxModel m = Linear();
   m.MeanLoss("logits").Output("logits", {"N", 4});

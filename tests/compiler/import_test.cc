@@ -321,6 +321,15 @@ TEST(Import, AnotherBatchThanTheFixedOneIsRefused) {
   EXPECT_EQ(Import(m, options).batch, 6);
 }
 
+// Where the least is above the most, the result is the most: so the least comes first.
+TEST(Import, AKnownLeastClipsBeforeAComputedMost) {
+  OnnxModel m;
+  m.Input("x", {"N", 4}).Input("most", {}).Weight("w", {4, 2}).Node("MatMul", {"x", "w"}, {"y"});
+  m.Node("Constant", {}, {"least"}, {Attr("value_float", 3.0f)}).Node("Clip", {"y", "least", "most"}, {"z"});
+  m.MeanLoss("z");
+  EXPECT_EQ(Ops(Import(m).graph), "MatMul Clip Min ReduceMean");
+}
+
 TEST(Import, DeadBranchesAreNotEvenLookedAt) {
   OnnxModel m = Linear();
   m.Node("Unique", {"logits"}, {"unused"}).MeanLoss("logits");

@@ -66,6 +66,8 @@ inline std::vector<OpCase> UnaryCases() {
       {"Softsign", [](double x) { return x / (1 + std::fabs(x)); }},
       {"Celu", [](double x) { return x > 0 ? x : 1.5 * std::expm1(x / 1.5); }, -3, 3,
        Attrs({{"alpha", 1.5}})},
+      {"Celu", [](double x) { return x > 0 ? x : -.5 * std::expm1(x / -.5); }, -1, 3,
+       Attrs({{"alpha", -.5}})},
       {"ThresholdedRelu", [](double x) { return x > .8 ? x : 0; }, -3, 3, Attrs({{"alpha", .8}})},
       {"Shrink", [](double x) { return x > 1    ? x - .3
                                        : x < -1 ? x + .3

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "tests/compiler/op_cases_deform.h"
@@ -216,6 +217,33 @@ inline std::vector<OpCase> ImportedCases() {
                      });
                    },
                    {0}});
+  cases.push_back({"PRelu whose slope fits the last axis and the channels",
+                   {{{2, 3, 3}}, {{3}}},
+                   Imported("PRelu", {}),
+                   [](const Tensors& t) {
+                     return truth::Make({2, 3, 3}, [&](const Ints& i) {
+                       const double x = t[0].at(i);
+                       return x > 0 ? x : x * t[1].at({i[2]});
+                     });
+                   },
+                   {0}});
+  cases.push_back(
+      {"LayerNormalization with a scale smaller than its bias",
+       {{{3, 2, 4}}, {{4}}, {{2, 4}}},
+       Imported("LayerNormalization", {testing::Attr("axis", int64_t{1})}),
+       [](const Tensors& t) {
+         return truth::Make({3, 2, 4}, [&](const Ints& i) {
+           double sum = 0, squares = 0;
+           truth::ForEach({2, 4}, [&](const Ints& at) {
+             const double x = t[0].at({i[0], at[0], at[1]});
+             sum += x;
+             squares += x * x;
+           });
+           const double mean = sum / 8, variance = squares / 8 - mean * mean;
+           return (t[0].at(i) - mean) / std::sqrt(variance + 1e-5) * t[1].at({i[2]}) + t[2].at({i[1], i[2]});
+         });
+       },
+       {0}});
   // The window is larger than the padded image, 3 x 4 and a border of 1. What counts is inside.
   for (const bool include_pad : {false, true})
     cases.push_back(

@@ -3,6 +3,20 @@
 namespace act::onnx_import {
 namespace {
 
+bool IsNumber(const Element& x) { return x.integer.IsFixed() && x.per_index == 0; }
+
+// A number of 64 bits; nullopt if it would have more, which the run wraps.
+OptionalElement Number(bool overflows, int64_t value) {
+  return overflows ? std::nullopt : OptionalElement(Element{Dim(value)});
+}
+
+// Polynomials saturate: nullopt if one did.
+OptionalElement Exact(const Element& x) {
+  for (const int64_t v : {x.integer.fixed, x.integer.per_batch, x.integer.per_batch2, x.per_index})
+    if (v <= -kTooLarge || v >= kTooLarge) return std::nullopt;
+  return x;
+}
+
 // Outside these bounds a quotient may overflow, as the smallest integer divided by -1 does.
 bool CanDivide(const Dim& a, const Dim& b) {
   for (const int64_t v : {a.fixed, a.per_batch, a.per_batch2, b.fixed, b.per_batch, b.per_batch2})
@@ -30,19 +44,29 @@ std::optional<Quotient> DivideWithRest(const Dim& a, const Dim& b) {
 }  // namespace
 
 OptionalElement AddElements(const Element& a, const Element& b) {
-  return Element{a.integer + b.integer, 0, SaturatingAdd(a.per_index, b.per_index)};
+  if (int64_t sum = 0; IsNumber(a) && IsNumber(b)) {
+    const bool overflows = __builtin_add_overflow(a.integer.fixed, b.integer.fixed, &sum);
+    return Number(overflows, sum);
+  }
+  return Exact({a.integer + b.integer, 0, SaturatingAdd(a.per_index, b.per_index)});
 }
 
 OptionalElement SubElements(const Element& a, const Element& b) {
-  return Element{a.integer - b.integer, 0, SaturatingAdd(a.per_index, SaturatingMul(-1, b.per_index))};
+  if (int64_t rest = 0; IsNumber(a) && IsNumber(b)) {
+    const bool overflows = __builtin_sub_overflow(a.integer.fixed, b.integer.fixed, &rest);
+    return Number(overflows, rest);
+  }
+  return Exact({a.integer - b.integer, 0, SaturatingAdd(a.per_index, SaturatingMul(-1, b.per_index))});
 }
 
 OptionalElement MulElements(const Element& a, const Element& b) {
+  if (int64_t product = 0; IsNumber(a) && IsNumber(b)) {
+    const bool overflows = __builtin_mul_overflow(a.integer.fixed, b.integer.fixed, &product);
+    return Number(overflows, product);
+  }
   if (b.per_index != 0) return a.per_index != 0 ? std::nullopt : MulElements(b, a);
   if (a.per_index != 0 && !b.integer.IsFixed()) return std::nullopt;
-  const Element product{a.integer * b.integer, 0, SaturatingMul(a.per_index, b.integer.fixed)};
-  if (product.integer.TooLarge() || product.per_index >= kTooLarge) return std::nullopt;
-  return product;
+  return Exact({a.integer * b.integer, 0, SaturatingMul(a.per_index, b.integer.fixed)});
 }
 
 OptionalDim DivDims(const Dim& a, const Dim& b) {
@@ -108,6 +132,15 @@ int64_t Wrapped(int64_t value, DType to) {
     default:
       return value;
   }
+}
+
+int64_t Clamped(int64_t value, DType to) {
+  if (Wrapped(value, to) == value) return value;
+  const int64_t all_bits = Wrapped(-1, to);  // the largest number of a type without a sign
+  if (all_bits > 0) return value < 0 ? 0 : all_bits;
+  int64_t most = 1;  // 2^k - 1
+  while (Wrapped(2 * most + 1, to) > 0) most = 2 * most + 1;
+  return value < 0 ? -most - 1 : most;
 }
 
 }  // namespace act::onnx_import

@@ -31,5 +31,7 @@ OptionalDim XorDims(const Dim& a, const Dim& b);
 
 // The low bits of an integer, which a type of that width stores.
 int64_t Wrapped(int64_t value, DType to);
+// The number of the type that is nearest: what a cast from float gives.
+int64_t Clamped(int64_t value, DType to);
 
 }  // namespace act::onnx_import

@@ -50,6 +50,12 @@ Folded Map(const std::vector<const Known*>& in, DType dtype, F f) {
   return std::vector<Known>{std::move(result)};
 }
 
+// A number as its integer type stores it.
+OptionalElement InType(OptionalElement x, DType dtype) {
+  if (x && x->integer.IsFixed() && x->per_index == 0) x->integer = Wrapped(x->integer.fixed, dtype);
+  return x;
+}
+
 // Combines operands of one type from left to right, two at a time, by `integer` or `real`.
 template <OptionalElement (*integer)(const Element&, const Element&), double (*real)(double, double)>
 Folded Arithmetic(const FoldArgs& args) {
@@ -60,7 +66,8 @@ Folded Arithmetic(const FoldArgs& args) {
   return Map(args.in, dtype, [dtype](const Row& x, const Dim&) {
     OptionalElement result = x[0];
     for (size_t i = 1; i < x.size() && result; ++i)
-      result = IsFloat(dtype) ? RealElement(dtype, real(result->real, x[i].real)) : integer(*result, x[i]);
+      result = IsFloat(dtype) ? RealElement(dtype, real(result->real, x[i].real))
+                              : InType(integer(*result, x[i]), dtype);
     for (size_t i = 0; i < x.size() && result; ++i) result->counted |= x[i].counted;
     if (result && x.size() > 1) result->live = kNoValue;
     return result;
@@ -154,10 +161,9 @@ Folded Convert(const FoldArgs& args, DType to) {
     if (from_float) {
       // kTooLarge is exact in a double, so the comparison is.
       if (!(std::abs(x[0].real) < static_cast<double>(kTooLarge))) return std::nullopt;
-      value = Element{Dim(static_cast<int64_t>(x[0].real))};
+      return Element{Dim(Clamped(static_cast<int64_t>(x[0].real), to))};
     }
-    if (value.integer.IsFixed() && value.per_index == 0) value.integer = Wrapped(value.integer.fixed, to);
-    return value;
+    return InType(value, to);
   });
 }
 
@@ -177,18 +183,22 @@ Folded Identity(const FoldArgs& args) {
 
 Folded Negate(const FoldArgs& args) {
   if (!args.At(0)) return std::nullopt;
-  return Map(args.in, args.At(0)->type.dtype, [](const Row& x, const Dim&) {
-    return Element{Dim(0) - x[0].integer, -x[0].real, SaturatingMul(-1, x[0].per_index)};
+  const DType dtype = args.At(0)->type.dtype;
+  return Map(args.in, dtype, [dtype](const Row& x, const Dim&) -> OptionalElement {
+    if (IsFloat(dtype)) return Element{0, -x[0].real};
+    return InType(SubElements(Element{0}, x[0]), dtype);
   });
 }
 
 Folded Absolute(const FoldArgs& args) {
   if (!args.At(0)) return std::nullopt;
-  return Map(args.in, args.At(0)->type.dtype, [](const Row& x, const Dim& extent) -> OptionalElement {
+  const DType dtype = args.At(0)->type.dtype;
+  return Map(args.in, dtype, [dtype](const Row& x, const Dim& extent) -> OptionalElement {
+    if (IsFloat(dtype)) return Element{0, std::abs(x[0].real)};
     const Signs signs = SignsOf(x[0], extent);
-    if (signs.low >= 0) return Element{x[0].integer, std::abs(x[0].real), x[0].per_index};
+    if (signs.low >= 0) return Element{x[0].integer, 0, x[0].per_index};
     if (signs.high > 0) return std::nullopt;
-    return Element{Dim(0) - x[0].integer, 0, SaturatingMul(-1, x[0].per_index)};
+    return InType(SubElements(Element{0}, x[0]), dtype);
   });
 }
 

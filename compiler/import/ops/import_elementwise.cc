@@ -1,6 +1,8 @@
 // Elementwise operators. Most have the same name here. Known scalars stay scalars instead of
 // becoming whole tensors, and operators that change nothing (x + 0, x * 1, a Cast between floats)
 // add no node.
+#include <utility>
+
 #include "compiler/import/core/importer.h"
 #include "compiler/import/known/onnx_types.h"
 #include "compiler/import/ops/random_draw.h"
@@ -126,7 +128,25 @@ llvm::Error ImportMod(NodeContext& c) {
   ACT_TRY(const ValueId a, c.BroadcastValue(0, c.DimsOf(1)));
   ACT_TRY(const ValueId b, c.BroadcastValue(1, c.DimsOf(0)));
   ACT_TRY(const ValueId multiple, c.Emit("Mul", {whole, b}));
-  return c.Return(c.Emit("Sub", {a, multiple}));
+  ACT_TRY(ValueId rest, c.Emit("Sub", {a, multiple}));
+  // The quotient may have been rounded to the next whole number: then one divisor more, or less, is the remainder. (Not
+  // where the product above rounds to the dividend, too.)
+  ValueId step = b;
+  if (c.attrs.Int("fmod") != 0) {
+    ACT_TRY(const ValueId size, c.Emit("Abs", {b}));
+    ACT_TRY(const ValueId sign, c.Emit("Sign", {a}));
+    ACT_TRY(step, c.Emit("Mul", {size, sign}));
+  }
+  const ValueId zero = c.builder().Scalar(0);
+  ACT_TRY(const ValueId direction, c.Emit("Sign", {step}));
+  ACT_TRY(const ValueId along, c.Emit("Mul", {rest, direction}));
+  ACT_TRY(const ValueId is_below, c.Emit("Greater", {zero, along}));
+  ACT_TRY(const ValueId more, c.Emit("Add", {rest, step}));
+  ACT_TRY(rest, c.Emit("Where", {is_below, more, rest}));
+  ACT_TRY(const ValueId missing, c.Emit("Sub", {rest, step}));
+  ACT_TRY(const ValueId over, c.Emit("Mul", {missing, direction}));
+  ACT_TRY(const ValueId is_within, c.Emit("Greater", {zero, over}));
+  return c.Return(c.Emit("Where", {is_within, rest, missing}));
 }
 
 // Sum, Mean, Max, Min of any number of operands.
@@ -168,7 +188,10 @@ llvm::Error ImportClip(NodeContext& c) {
     const char* bound = i == 1 ? "min" : "max";
     if (const auto number = c.Number(i)) {
       attrs.Set(bound, *number);
-    } else if (c.Has(i)) {  // a bound that is computed
+    } else if (c.Has(i)) {         // a bound that is computed
+      if (!attrs.map().empty()) {  // min comes first: where it is above max, the result is max
+        ACT_TRY(x, c.Emit("Clip", {x}, std::exchange(attrs, {})));
+      }
       ACT_TRY(const ValueId limit, c.Value(i));
       ACT_TRY(x, c.Emit(i == 1 ? "Max" : "Min", {x, limit}));
     } else if (c.attrs.Has(bound)) {  // before opset 11
@@ -208,9 +231,11 @@ llvm::Error ImportStopGradient(NodeContext& c) {
 llvm::Error ImportPRelu(NodeContext& c) {
   ACT_TRY(const ValueId x, c.Value(0));
   ACT_TRY(ValueId slope, c.Value(1));
-  // Before opset 9, and from some exporters still, the slope is one number per channel, [C].
+  // Before opset 9, and from some exporters still, the slope is one number per channel, [C]. One that fits the last axis
+  // belongs there from opset 9 on.
   Dims dims = c.DimsOf(1);
-  if (dims.size() == 1 && c.Type(0).rank() > 2 && dims[0] == c.DimsOf(0)[1]) {
+  if (dims.size() == 1 && c.Type(0).rank() > 2 && dims[0] == c.DimsOf(0)[1] &&
+      (c.opset() < 9 || dims[0] != c.DimsOf(0).back())) {
     for (int64_t i = 2; i < c.Type(0).rank(); ++i) dims.push_back(1);
     ACT_TRY(slope, c.Reshape(slope, dims));
   }

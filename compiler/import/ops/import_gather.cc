@@ -171,7 +171,10 @@ llvm::Error ImportOneHot(NodeContext& c) {
   if (c.Type(2).Elements() != Dim(2)) return c.Fail("values are not [off, on]");
   const Dims& from = c.DimsOf(0);
   ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis", -1), from.size() + 1));
-  ACT_TRY(const ValueId given, c.Value(0));
+  ACT_TRY(ValueId given, c.Value(0));
+  if (IsFloat(c.TypeOf(given).dtype)) {
+    ACT_TRY(given, c.Cast(given, DType::kInt64));
+  }
   Dims dims = from;
   dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(axis), Dim(1));
   ACT_TRY(const ValueId index, c.Reshape(given, dims));

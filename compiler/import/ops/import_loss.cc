@@ -12,7 +12,10 @@ llvm::Error CrossEntropy(NodeContext& c, ValueId scores) {
   if (reduction != "mean" && reduction != "sum")
     return c.Fail("reduction " + reduction + " is not supported", "mean and sum are");
   if (c.Type(0).rank() < 2) return c.Fail("scores must be [N, C, ...], they are " + ToString(c.Type(0)));
-  ACT_TRY(const ValueId label, c.Value(1));
+  ACT_TRY(ValueId label, c.Value(1));
+  if (c.TypeOf(label).dtype != DType::kInt64) {
+    ACT_TRY(label, c.Cast(label, DType::kInt64));
+  }
   if (c.Type(0).rank() > 2) {
     ACT_TRY(scores, c.ToChannelsLast(scores));
   }

@@ -13,14 +13,18 @@ std::vector<int64_t> AxesFrom(size_t first, size_t rank) {
 }
 
 // A LayerNorm over `axes`, with operands 1 (scale) and 2 (bias, may be left out) in the shape
-// `dims`.
+// `dims`, to which smaller ones are expanded.
 llvm::Error ReturnNorm(NodeContext& c, const std::vector<int64_t>& axes, const Dims& dims,
                        Attributes attrs = {}) {
   ACT_TRY(const ValueId x, c.Value(0));
   std::vector<ValueId> operands{x};
   for (size_t i = 1; i < 3 && c.Has(i); ++i) {
     ACT_TRY(ValueId value, c.Value(i));
-    ACT_TRY(value, c.Reshape(value, dims));
+    if (c.Type(i).Elements() == TensorType{c.Type(i).dtype, dims}.Elements()) {
+      ACT_TRY(value, c.Reshape(value, dims));
+    } else {
+      ACT_TRY(value, c.BroadcastValue(i, dims));
+    }
     operands.push_back(value);
   }
   attrs.Set("axes", axes);
@@ -56,7 +60,11 @@ llvm::Error ImportLayerNormalization(NodeContext& c) {
   ACT_CHECK_OK(ReturnStatistics(c, x, AxesFrom(axis, rank), center));
   Attributes attrs;
   attrs.Set("center", int64_t{center});
-  return ReturnNorm(c, AxesFrom(axis, rank), c.DimsOf(1), attrs);
+  // Scale and bias may have different shapes, each of which broadcasts to the normalized axes.
+  Dims dims = c.DimsOf(1);
+  if (c.Has(2) && c.DimsOf(2) != dims)
+    dims.assign(c.DimsOf(0).begin() + static_cast<std::ptrdiff_t>(axis), c.DimsOf(0).end());
+  return ReturnNorm(c, AxesFrom(axis, rank), dims, attrs);
 }
 
 // One number per channel, in the shape that broadcasts against [N, C, S..].
