@@ -27,8 +27,9 @@ bool IsRowValue(const Dims& dims, const Program& program) {
                      [](const Dim& d) { return d == Dim(1); });
 }
 
-// A loop may sum over axes that neither an operand nor a result has. Nothing else bounds its work there.
-constexpr int64_t kMostFreeElements = 1 << 20;
+// A loop may sum over axes that neither an operand nor a result has, as where a scalar is expanded and its functions are
+// computed again. Nothing else bounds its work there: so many elements take seconds, and a tensor of them 4 GiB.
+constexpr int64_t kMostFreeElements = 1 << 30;
 
 // Elements of the axes that no tensor has.
 int64_t FreeElements(const Graph& graph, const Node& node) {

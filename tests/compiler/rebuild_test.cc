@@ -6,6 +6,8 @@
 #include <string>
 #include <tuple>
 
+#include "compiler/import/import_onnx.h"
+#include "tests/compiler/onnx_model.h"
 #include "tests/compiler/small_networks.h"
 
 namespace act {
@@ -227,6 +229,23 @@ TEST_P(RebuiltGradients, AreNearlyExactWithFineCodes) {
 INSTANTIATE_TEST_SUITE_P(Seeds, RebuiltGradients,
                          ::testing::Combine(::testing::Range(0u, 24u),
                                             ::testing::Values("L3", "L4", kFirstSegment)));
+
+// A function of an expanded number is made again from that number: the loop has elements that none of its tensors has.
+TEST(Rebuild, FunctionsOfAnExpandedNumber) {
+  testing::OnnxModel m;
+  m.Weight("s", {1}).Integers("shape", {2048, 2048}).Node("Expand", {"s", "shape"}, {"e"});
+  m.Node("Sigmoid", {"e"}, {"y"}).MeanLoss("y");
+  const testing::TemporaryFolder folder;
+  for (const char* level : {"L3", "L4", "L5"}) {
+    const Plan plan =
+        Take(Compile(Take(ImportOnnx(m.Write(folder), {})), testing_step::Checked(level, "none")));
+    const auto got = Take(testing_step::RunStep(plan, testing_step::CpuKernels(), {}, {}));
+    const float y = 1 / (1 + std::exp(-.5f));
+    // Means of 2^22 equal numbers, in partial sums: a few roundings each.
+    EXPECT_NEAR(got[0][0], y, 1e-5) << level;
+    EXPECT_NEAR(got[1][0], y * (1 - y), 1e-5) << level;
+  }
+}
 
 }  // namespace
 }  // namespace act
