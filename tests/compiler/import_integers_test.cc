@@ -300,6 +300,14 @@ TEST(ImportIntegers, OneHotHasItsValues) {
     m.Integers("base", {kGap}).Node("Sub", {"hot", "base"}, {"y"});
   };
   EXPECT_EQ(ValuesOf<int64_t>({{3}, {3, 3}}, hot, {1, -1, 5}), Rounded({0, 2, 0, 0, 0, 2, 0, 0, 0}));
+  const auto of_floats = [](OnnxModel& m) {
+    m.Integers("depth", {3}, true).Integers("values", {0, 2});
+    m.Node("Constant", {}, {"factor"}, {Attr("value_float", .6)});
+    m.Node("Cast", {"x"}, {"real"}, {Attr("to", int64_t{onnx::TensorProto::FLOAT})});
+    m.Node("Mul", {"real", "factor"}, {"index"}).Node("OneHot", {"index", "depth", "values"}, {"y"});
+  };
+  EXPECT_EQ(ValuesOf<int64_t>({{3}, {3, 3}}, of_floats, {1, 3, -2}), Rounded({2, 0, 0, 0, 2, 0, 0, 0, 2}))
+      << "as its cast to integers, 0, 1 and -1";
 }
 
 TEST(ImportIntegers, Products) {
