@@ -35,7 +35,7 @@ llvm::Error BudgetError(const std::vector<CodedEdge>& edges, int64_t batch, int6
   return MakeError("--bits",
                    std::string("an average of ") + average +
                        " bits an element is less than codes of the fewest levels take",
-                   std::string("the least possible is ") + text + "; a whole number is no average");
+                   std::string("the least possible is ") + text);
 }
 
 // The codecs that an edge may have, smallest first. A codec is left out if another has at most its

@@ -155,7 +155,7 @@ TEST_F(Variance, IsLessInTheSameBytesAfterCalibration) {
   EXPECT_GE(Number(smaller, "bytes"), Number(smaller, "bytes_before") * 2.4 / 4.125);
   ExpectRefused({ToolPath("actrun"), plan, "--threads=1", data, "--calibrate=1", "--bits=0.5",
                  "--save-plan=" + (scratch_ / "impossible")},
-                {"budget", "bytes"});
+                {"--bits: an average of 0.500 bits an element"});
   EXPECT_FALSE(Exists(scratch_ / "impossible"));
 }
 
