@@ -42,8 +42,6 @@ class Avx2Decode : public RunGenerator {
   const Xbyak::Operand& Of(size_t table) { return Where(tables_[table]); }
   // The word for all lanes. An instruction may have one of these two.
   const Xbyak::Operand& All(uint32_t word) { return Where(words_[word]); }
-  // Gives it a register, if one is left.
-  void HoldWord(uint32_t word);
 
   static constexpr uint32_t kOne = 0x3F800000;  // in float32
   static constexpr int kLanes = 8, kTemp = 14;
@@ -74,6 +72,8 @@ class Avx2Decode : public RunGenerator {
   void Inside(const Xbyak::Ymm& bits, const PlaneForm& form);
   void FromCode(const Xbyak::Ymm& bits, const PlaneForm& form, int first);
 
+  // Gives a word a register, if one is left.
+  void HoldWord(uint32_t word);
   // Holds what there are registers for.
   void HoldConstants(const std::vector<RunInstr>& instrs);
   // The number of a block's PlaneGroup at this offset, for all lanes: in `temp` if it has no register.

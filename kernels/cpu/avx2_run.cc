@@ -1,6 +1,5 @@
 // The code of runs (run_code.h) with AVX2 and FMA.
 #if defined(__x86_64__)
-#include <algorithm>
 #include <functional>
 
 #include "kernels/cpu/avx2_decode.h"
@@ -18,13 +17,7 @@ constexpr uint32_t kZero = 0, kSign = 0x80000000, kMagnitude = 0x7FFFFFFF, kOddB
 class Avx2 final : public Avx2Decode {
  public:
   Avx2(const std::vector<RunInstr>& instrs, const std::vector<StreamType>& streams)
-      : Avx2Decode(instrs, streams) {
-    const bool rounds = std::ranges::any_of(instrs, [&streams](const RunInstr& i) {
-      return i.op == RunOp::kStore && streams[static_cast<size_t>(i.stream)] == StreamType::kBFloat16;
-    });
-    for (const uint32_t word : {kOddBit, kBelowHalf, kNaN})
-      if (rounds) HoldWord(word);
-  }
+      : Avx2Decode(instrs, streams) {}
 
  private:
   // One by one.

@@ -54,7 +54,7 @@ bool RunGenerator::Generate() {
   for (size_t s = 0; s < held_; ++s) mov(Xbyak::Reg64(kHeld[s]), ptr[table_ + 8 * s]);
   xor_(element_.cvt32(), element_.cvt32());
   Xbyak::Label prepare, lines, vectors, rest, done;
-  jmp(prepare, T_NEAR);
+  if (block_ > 0) jmp(prepare, T_NEAR);
   L(lines);
   lea(spare_, ptr[element_ + kLineElements]);
   cmp(spare_, count_);
@@ -85,10 +85,12 @@ bool RunGenerator::Generate() {
   for (size_t s = changed; s-- > kFree;) pop(Xbyak::Reg64(kHeld[s]));
   vzeroupper();
   ret();
-  L(prepare);
-  if (block_ > 0) mov(group_, -static_cast<int>(sizeof(PlaneGroup)));
-  Prepare();
-  jmp(lines, T_NEAR);
+  if (block_ > 0) {
+    L(prepare);
+    mov(group_, -static_cast<int>(sizeof(PlaneGroup)));
+    Prepare();
+    jmp(lines, T_NEAR);
+  }
   After();
   ready(PROTECT_RE);
   run_ = getCode<void (*)(const void* const*, size_t)>();

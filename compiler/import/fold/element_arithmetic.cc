@@ -10,19 +10,16 @@ OptionalElement Number(bool overflows, int64_t value) {
   return overflows ? std::nullopt : OptionalElement(Element{Dim(value)});
 }
 
+bool IsWithin(int64_t x) { return -kTooLarge < x && x < kTooLarge; }
+bool IsWithin(const Dim& x) { return IsWithin(x.fixed) && IsWithin(x.per_batch) && IsWithin(x.per_batch2); }
+
 // Polynomials saturate: nullopt if one did.
 OptionalElement Exact(const Element& x) {
-  for (const int64_t v : {x.integer.fixed, x.integer.per_batch, x.integer.per_batch2, x.per_index})
-    if (v <= -kTooLarge || v >= kTooLarge) return std::nullopt;
-  return x;
+  return IsWithin(x.integer) && IsWithin(x.per_index) ? OptionalElement(x) : std::nullopt;
 }
 
 // Outside these bounds a quotient may overflow, as the smallest integer divided by -1 does.
-bool CanDivide(const Dim& a, const Dim& b) {
-  for (const int64_t v : {a.fixed, a.per_batch, a.per_batch2, b.fixed, b.per_batch, b.per_batch2})
-    if (v <= -kTooLarge || v >= kTooLarge) return false;
-  return b != Dim(0);
-}
+bool CanDivide(const Dim& a, const Dim& b) { return IsWithin(a) && IsWithin(b) && b != Dim(0); }
 
 // |a| < b for every N.
 bool IsSmaller(const Dim& a, const Dim& b) { return SignsOf(b - a).low > 0 && SignsOf(b + a).low > 0; }

@@ -188,8 +188,9 @@ llvm::Error ImportClip(NodeContext& c) {
     const char* bound = i == 1 ? "min" : "max";
     if (const auto number = c.Number(i)) {
       attrs.Set(bound, *number);
-    } else if (c.Has(i)) {         // a bound that is computed
-      if (!attrs.map().empty()) {  // min comes first: where it is above max, the result is max
+    } else if (c.Has(i)) {  // a bound that is computed
+      // A known min comes first: where it is above max, the result is max.
+      if (!attrs.map().empty()) {
         ACT_TRY(x, c.Emit("Clip", {x}, std::exchange(attrs, {})));
       }
       ACT_TRY(const ValueId limit, c.Value(i));
