@@ -19,9 +19,11 @@ class Differentiator {
         trainable_(trainable),
         uses_(graph),
         wanted_(graph),
+        finite_(graph, true),
         grad_(graph, kNoValue),
         first_read_by_(graph.nodes.size()) {
     FindPaths();
+    FindSteepFunctions();
   }
 
   llvm::Expected<Gradients> Run(ValueId loss) {
@@ -55,6 +57,21 @@ class Differentiator {
     }
   }
 
+  // A gradient may be infinite where a later function has an unbounded slope: of sqrt(relu(x)) at x = 0.
+  void FindSteepFunctions() {
+    for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
+      const OpDef& op = OpOf(*node);
+      const bool steep =
+          op.steep_operand >= 0 && !(op.slope_is_bounded && op.slope_is_bounded(graph_, *node));
+      const bool finite = std::all_of(node->outputs.begin(), node->outputs.end(),
+                                      [this](ValueId v) { return v == kNoValue || finite_[v]; });
+      for (size_t i = 0; i < node->inputs.size(); ++i) {
+        const bool is_steep = steep && static_cast<int>(i) == op.steep_operand;
+        if (node->inputs[i] != kNoValue && (!finite || is_steep)) finite_[node->inputs[i]] = false;
+      }
+    }
+  }
+
   llvm::Error DifferentiateNode(size_t index) {
     const Node node = graph_.nodes[index];
     const OpDef* def = FindOp(node.op);
@@ -71,7 +88,9 @@ class Differentiator {
       anything_wanted |= wanted.back();
     }
     if (!any || !anything_wanted || !def->grad) return llvm::Error::success();
-    GradContext context(builder_, node, std::move(output_grads), std::move(wanted), result_.saved);
+    const bool finite = std::all_of(node.outputs.begin(), node.outputs.end(),
+                                    [this](ValueId v) { return v == kNoValue || finite_[v]; });
+    GradContext context(builder_, node, std::move(output_grads), std::move(wanted), finite, result_.saved);
     def->grad(context);
     ACT_CHECK_OK(context.TakeError());
     for (size_t i = 0; i < node.inputs.size(); ++i)
@@ -119,6 +138,7 @@ class Differentiator {
   const std::vector<ValueId>& trainable_;
   const Uses uses_;         // of the forward pass
   ValueMap<bool> wanted_;   // forward values that depend on a trainable parameter
+  ValueMap<bool> finite_;   // forward values whose gradients are finite where the forward pass is
   ValueMap<ValueId> grad_;  // of forward values only
   // For each forward node the parameters that no node before it reads.
   std::vector<std::vector<ValueId>> first_read_by_;

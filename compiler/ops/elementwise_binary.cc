@@ -101,7 +101,7 @@ void WinnerGrad(GradContext& g) {
   for (size_t i = 0; i < 2; ++i) {
     if (!g.Wants(i)) continue;
     const ValueId a = g.Save(g.in(max ? i : 1 - i)), b = g.Save(g.in(max ? 1 - i : i));
-    g.SetGrad(i, g.Emit("Mul", {g.dout(), g.Derive("WinnerShare", {a, b})}));
+    g.SetGrad(i, g.Masked(g.dout(), g.Derive("WinnerShare", {a, b}), false));
   }
 }
 

@@ -236,11 +236,14 @@ constexpr UnaryOp kUnaryOps[] = {
      }},
     {"Selu", [](B& b, const Attributes&, Reg x) { return EluLike(b, x, kSeluScale, kSeluAlpha); }, Of::kX,
      [](B& b, const Attributes&, Reg x) { return EluLikeDerivative(b, x, kSeluScale, kSeluAlpha); }},
-    {"HardSigmoid", HardSigmoid, Of::kY,
+    {"HardSigmoid",
+     HardSigmoid,
+     Of::kY,
      [](B& b, const Attributes& a, Reg y) {
        const Reg inside = b.Mul(Positive(b, y), b.Greater(b.Const(1), y));
        return b.Mul(inside, b.Const(Attr(a, "alpha", .2)));
-     }},
+     },
+     {.flat = true}},
     {"HardSwish",
      [](B& b, const Attributes&, Reg x) {
        const Reg gate = b.Min(b.Max(b.Fma(x, b.Const(1.f / 6), b.Const(.5f)), b.Const(0)), b.Const(1));
@@ -252,7 +255,7 @@ constexpr UnaryOp kUnaryOps[] = {
        const Reg high = b.Select(b.Greater(x, b.Const(3)), b.Const(1), line);
        return b.Select(b.Greater(b.Const(-3), x), b.Const(0), high);
      },
-     {.smooth = true, .values = Values::kRectified}},
+     {.flat = true, .smooth = true, .values = Values::kRectified}},
     {"Silu",
      [](B& b, const Attributes&, Reg x) { return b.Mul(x, b.Unary(Opcode::kSigmoid, x)); },
      Of::kX,
@@ -301,7 +304,10 @@ void Grad(GradContext& g) {
   const UnaryOp* op = FindUnary(g.node().op);
   const ValueId read = op->of == Of::kX ? g.in(0) : g.out();
   const ValueId slope = g.Derive(g.node().op + kDerivative, {g.Save(read)}, g.attrs());
-  g.SetGrad(0, g.Emit("Mul", {g.dout(), slope}));
+  const UnaryTraits& traits = op->traits;
+  const bool masked = traits.flat || traits.boolean_derivative;
+  g.SetGrad(0,
+            masked ? g.Masked(g.dout(), slope, traits.boolean_derivative) : g.Emit("Mul", {g.dout(), slope}));
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ enum class Of { kX, kY, kNone };  // what the derivative reads; kNone: there is 
 // What else is true of the function and its derivative. OpDef explains the traits.
 struct UnaryTraits {
   bool boolean_derivative = false;  // the derivative is 0 or 1: stored in one bit
+  bool flat = false;                // the derivative is 0 over an interval
   bool linear_derivative = false;   // the derivative is affine in what it reads (Square: 2x)
   bool sign_derivative = false;     // the derivative says whether y > 0
   bool smooth = false;

@@ -68,6 +68,11 @@ ValueId GradContext::EmitTyped(const std::string& op, std::vector<ValueId> input
       builder_.AddTyped(op, std::move(inputs), std::move(type), std::move(attrs), node_.name + ".grad"));
 }
 
+ValueId GradContext::Masked(ValueId grad, ValueId factor, bool is_mask) {
+  const ValueId product = finite_ || !is_mask ? Emit("Mul", {grad, factor}) : grad;
+  return finite_ ? product : Emit("Where", {factor, product, Scalar(0)});
+}
+
 ValueId GradContext::ReshapeTo(ValueId x, const Dims& dims) {
   if (error_) return kNoValue;
   return Check(builder_.Reshape(x, dims, node_.name + ".grad"));

@@ -15,11 +15,12 @@ namespace act {
 class GradContext {
  public:
   GradContext(GraphBuilder& builder, const Node& node, std::vector<ValueId> output_grads,
-              std::vector<bool> wanted, std::vector<ValueId>& saved)
+              std::vector<bool> wanted, bool finite, std::vector<ValueId>& saved)
       : builder_(builder),
         node_(node),
         output_grads_(std::move(output_grads)),
         wanted_(std::move(wanted)),
+        finite_(finite),
         saved_(saved),
         grads_(node.inputs.size(), kNoValue) {}
 
@@ -51,6 +52,9 @@ class GradContext {
                                 Attributes attrs = {});
   ValueId EmitTyped(const std::string& op, std::vector<ValueId> inputs, TensorType type,
                     Attributes attrs = {});
+  // grad * factor, and 0 where the factor is 0, also if grad is infinite there. Products cannot do that: inf * 0 is NaN.
+  // A mask is a factor of 0 or 1.
+  ValueId Masked(ValueId grad, ValueId factor, bool is_mask);
   // Calls `build`, a function of a GraphBuilder. The nodes that it adds are in the backward pass.
   template <class F>
   ValueId Build(const F& build) {
@@ -75,6 +79,7 @@ class GradContext {
   const Node node_;  // a copy: building the backward pass grows the graph's vectors
   std::vector<ValueId> output_grads_;
   std::vector<bool> wanted_;
+  const bool finite_;  // no gradient of an output is infinite
   std::vector<ValueId>& saved_;
   std::vector<ValueId> grads_;
   llvm::Error error_ = llvm::Error::success();

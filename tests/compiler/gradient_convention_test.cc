@@ -52,6 +52,16 @@ Build One(const std::string& op, std::initializer_list<std::pair<const char*, At
   return [op, attrs](GraphBuilder& b, const std::vector<ValueId>& v) { return Take(b.Add1(op, v, attrs)); };
 }
 
+// sqrt(op(x)): the root's slope is infinite where op is 0.
+Build RootOf(const Build& build) {
+  return
+      [build](GraphBuilder& b, const std::vector<ValueId>& v) { return Take(b.Add1("Sqrt", {build(b, v)})); };
+}
+
+ValueId MaxWithZero(GraphBuilder& b, const std::vector<ValueId>& v) {
+  return Take(b.Add1("Max", {v[0], b.Scalar(0)}));
+}
+
 struct Row {
   const char* what;
   Dims dims;
@@ -137,6 +147,28 @@ TEST(GradientConventions, AtKinksAndTies) {
        },
        {{0, 0, 0, 0, .5f, -.5f, .5f, .5f}}},
       {"Sqrt has an infinite slope at 0", {2}, {{0, 4}}, One("Sqrt"), {{INFINITY, .25f}}},
+      {"Relu passes no infinite gradient where it is 0",
+       {3},
+       {{-1, 0, 4}},
+       RootOf(One("Relu")),
+       {{0, 0, .25f}}},
+      {"Clip passes none at its bounds",
+       {3},
+       {{-1, 4, 9}},
+       RootOf(One("Clip", {{"min", 0.}, {"max", 6.}})),
+       {{0, .25f, 0}}},
+      {"ThresholdedRelu passes none below its bound",
+       {2},
+       {{-1, 4}},
+       RootOf(One("ThresholdedRelu")),
+       {{0, .25f}}},
+      {"HardSigmoid passes none where it is 0",
+       {2},
+       {{-9, -1}},
+       RootOf(One("HardSigmoid", {{"alpha", .25}, {"beta", .5}})),
+       {{0, .25f}}},
+      {"HardSwish passes none where it is 0", {2}, {{-9, 4}}, RootOf(One("HardSwish")), {{0, .25f}}},
+      {"Max passes none to the loser", {2}, {{-1, 4}}, RootOf(MaxWithZero), {{0, .25f}}},
       {"operands of a sum have a gradient each",
        {2},
        {{1, 2}, {3, 4}, {5, 6}},

@@ -25,7 +25,7 @@ llvm::Expected<Values> ApplyRule(NodeContext& c, Node node, Values output_grads,
   node.name = c.name();
   std::vector<ValueId> saved;
   const auto* def = FindOp(node.op);
-  GradContext context(c.builder(), node, std::move(output_grads), std::move(wanted), saved);
+  GradContext context(c.builder(), node, std::move(output_grads), std::move(wanted), true, saved);
   def->grad(context);
   ACT_CHECK_OK(context.TakeError());
   return context.grads();

@@ -129,7 +129,7 @@ llvm::Error ImportLayerNormalizationGrad(NodeContext& c) {
   std::vector<ValueId> saved;
   Node node = Forward("LayerNormalization", {}, x, {});
   node.name = c.name();
-  GradContext g(c.builder(), node, {dy}, {}, saved);
+  GradContext g(c.builder(), node, {dy}, {}, true, saved);
   const ValueId shifted = centred ? g.Derive("Sub", {g.Save(x), g.Save(in[3])}) : g.Save(x);
   const ValueId xhat = g.Derive("Mul", {shifted, g.Save(inverse)});
   const auto mean_over = [&](ValueId v) { return g.Emit("ReduceMean", {v}, Over(columns, true)); };
