@@ -1,4 +1,6 @@
 // The cross entropy loss and its gradient, and the number of correct predictions.
+#include "compiler/ops/loss.h"
+
 #include "compiler/ops/grad_context.h"
 #include "compiler/ops/op_table.h"
 #include "runtime/plan/runtime_op.h"
@@ -47,6 +49,16 @@ void LossGrad(GradContext& g) {
 }
 
 }  // namespace
+
+llvm::Expected<ValueId> AddLossDenominator(GraphBuilder& builder, const Attributes& loss, ValueId label,
+                                           ValueId weight, int64_t classes, const std::string& name) {
+  Attributes attrs;
+  attrs.Set("classes", classes);
+  if (loss.Has("ignore_index")) attrs.Set("ignore_index", loss.Int("ignore_index"));
+  std::vector<ValueId> operands{label};
+  if (weight != kNoValue) operands.push_back(weight);
+  return builder.Add1(kLossDenominator, std::move(operands), std::move(attrs), name);
+}
 
 void AddLossOps(std::vector<OpDef>& ops) {
   ops.push_back(

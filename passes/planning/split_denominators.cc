@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "compiler/ops/graph_builder.h"
+#include "compiler/ops/loss.h"
 #include "compiler/ops/op_table.h"
 #include "compiler/policy/large_loss.h"
 #include "passes/pass.h"
@@ -28,6 +29,7 @@ class Splitter {
     std::vector<Node> nodes = std::move(graph_.nodes);
     graph_.nodes.clear();
     for (Node& node : nodes) {
+      if (node.op == kLossDenominator) Keep(node);
       if (OpOf(node).loss) ACT_CHECK_OK(Split(node, kOfLoss));
       if (OpOf(node).loss_gradient) ACT_CHECK_OK(Split(node, kOfGradient));
       graph_.nodes.push_back(std::move(node));
@@ -50,24 +52,28 @@ class Splitter {
     if (node.inputs.size() > at.denominator) return llvm::Error::success();
     node.inputs.resize(at.denominator + 1, kNoValue);
     const ValueId label = node.inputs[at.label], weight = node.inputs[at.weight];
-    std::optional<int64_t> ignored;
-    if (node.attrs.Has("ignore_index")) ignored = node.attrs.Int("ignore_index");
+    const std::optional<int64_t> ignored = IgnoredBy(node);
     for (const Denominator& d : made_)
       if (d.label == Root(label) && d.weight == Root(weight) && d.ignored == ignored) {
         node.inputs[at.denominator] = d.value;
         return llvm::Error::success();
       }
-    Attributes attrs;
-    attrs.Set("classes", scores.dims.back().fixed);
-    if (ignored) attrs.Set("ignore_index", *ignored);
     GraphBuilder builder(graph_);
     builder.SetPhase(node.phase);
-    std::vector<ValueId> operands{label};
-    if (weight != kNoValue) operands.push_back(weight);
-    ACT_TRY(const ValueId value, builder.Add1(kLossDenominator, operands, attrs, node.name + ".denominator"));
+    ACT_TRY(const ValueId value, AddLossDenominator(builder, node.attrs, label, weight,
+                                                    scores.dims.back().fixed, node.name + ".denominator"));
     made_.push_back({Root(label), Root(weight), ignored, value});
     node.inputs[at.denominator] = value;
     return llvm::Error::success();
+  }
+
+  // The evaluation has one already, for the mean over its batches.
+  void Keep(const Node& made) {
+    const ValueId weight = made.inputs.size() > 1 ? made.inputs[1] : kNoValue;
+    made_.push_back({Root(made.inputs[0]), Root(weight), IgnoredBy(made), made.outputs[0]});
+  }
+  static std::optional<int64_t> IgnoredBy(const Node& node) {
+    return node.attrs.Has("ignore_index") ? std::optional(node.attrs.Int("ignore_index")) : std::nullopt;
   }
 
   // As many labels under another shape are the same labels.

@@ -10,6 +10,9 @@
 namespace act {
 namespace {
 
+// Positions among the outputs of the evaluation's graph, after the loss.
+constexpr size_t kCorrect = 1, kDenominator = 2;
+
 // The number of labels in the batch that are not ignored. Labels are inputs, whose storage holds
 // them before the run (reshaped or not).
 llvm::Expected<int64_t> CountLabels(const BoundGraph& graph) {
@@ -71,8 +74,8 @@ llvm::Expected<double> LossOf(const BoundGraph& graph) {
 llvm::Expected<Evaluation> Evaluate(Executor& executor, BatchSource& data, const StepState& state) {
   data.StartEpoch(0, 0);
   Evaluation result;
-  int64_t samples = 0, labels = 0;
-  double correct = 0;
+  int64_t labels = 0;
+  double correct = 0, loss_sum = 0, weights = 0;
   while (const int64_t batch = data.Next(executor.layout().batch)) {
     ACT_TRY(BoundGraph* const graph, executor.Eval(batch));
     ACT_CHECK_OK(executor.BeginStep());
@@ -82,15 +85,19 @@ llvm::Expected<Evaluation> Evaluate(Executor& executor, BatchSource& data, const
     labels += counted;
     ACT_CHECK_OK(executor.Run(*graph, state));
     ACT_TRY(const double loss, LossOf(*graph));
-    result.loss += loss * static_cast<double>(batch);
-    samples += batch;
     const std::vector<ValueId>& outputs = graph->step().graph.outputs;
-    if (outputs.size() > 1) {
-      ACT_TRY(const double hits, ScalarOf(executor.device(), graph->view(outputs[1])));
+    if (outputs.size() > kCorrect) {
+      ACT_TRY(const double hits, ScalarOf(executor.device(), graph->view(outputs[kCorrect])));
       correct += hits;
     }
+    auto weight = static_cast<double>(batch);
+    if (outputs.size() > kDenominator) {
+      ACT_TRY(weight, ScalarOf(executor.device(), graph->view(outputs[kDenominator])));
+    }
+    if (weight != 0) loss_sum += loss * weight;  // the mean over no label is NaN
+    weights += weight;
   }
-  if (samples > 0) result.loss /= static_cast<double>(samples);
+  result.loss = loss_sum / weights;
   if (labels > 0) result.accuracy = correct / static_cast<double>(labels);
   return result;
 }

@@ -13,7 +13,9 @@ namespace act {
 
 struct Evaluation {
   uint64_t epoch = 0;  // epochs trained before
-  double loss = 0;     // mean over the samples
+  // The mean over the samples. Of a cross entropy that is a mean over labels: over those that count, with the
+  // weights of their classes. NaN where nothing counts.
+  double loss = 0;
   // fraction of labels that are the argmax; models with class labels only
   std::optional<double> accuracy;
 };

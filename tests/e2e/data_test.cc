@@ -32,8 +32,9 @@ class Data : public testing::Test {
     const std::string folder = ModelsFolder() + "/data/digits/" + part;
     return "image=" + folder + "_image.npy,label=" + folder + "_label.npy";
   }
-  // Samples `begin` to `end` of a data set for lenet. Its images are waves.
-  void WriteLenetData(const std::string& name, int begin, int end) {
+  // Samples `begin` to `end` of a data set for lenet. Its images are waves. Labels of samples before `labeled` do not
+  // count.
+  void WriteLenetData(const std::string& name, int begin, int end, int labeled = 0) {
     Tensors tensors;
     Tensor &image = tensors["image"], &label = tensors["label"];
     image.shape = {end - begin, 1, 16, 16};
@@ -41,7 +42,7 @@ class Data : public testing::Test {
     label.shape = {end - begin};
     for (int i = begin; i < end; ++i) {
       for (int k = 0; k < 256; ++k) image.data.push_back(std::sin(.1 * k * (i + 1)));
-      label.data.push_back(i % 10);
+      label.data.push_back(i < labeled ? -100 : i % 10);
     }
     WriteTensors(scratch_ / name, tensors);
   }
@@ -97,6 +98,22 @@ TEST_F(Data, ShardsHaveTheBitsOfOneFileOnBothDevices) {
                 whole)
         << device;
   }
+}
+
+// Every batch of 16 has another number of labels that count, and the first has none.
+TEST_F(Data, TheLossOfAnEvaluationDoesNotDependOnTheBatch) {
+  CompileLenet();
+  WriteLenetData("train", 0, 48);
+  WriteLenetData("test", 0, 48, 21);
+  const auto loss_at = [this](const std::string& batch) {
+    ExpectDone({ToolPath("actrun"), plan(), "--threads=1", "--lr=0", "--epochs=1", "--batch=" + batch,
+                "--data=" + (scratch_ / "train"), "--eval-data=" + (scratch_ / "test"),
+                "--report-json=" + (scratch_ / "run.json")});
+    const llvm::json::Object report = Take(ReadJson(scratch_ / "run.json"));
+    return *report.getArray("evaluations")->front().getAsObject()->getNumber("loss");
+  };
+  // Rounding: each loss is a float32 number near 2.3, and two of them are averaged.
+  EXPECT_NEAR(loss_at("16"), loss_at("48"), 1e-6);
 }
 
 TEST_F(Data, TheReportTellsTheBytesOfTheNextBatch) {
