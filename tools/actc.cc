@@ -78,6 +78,10 @@ std::string DescribeParts(const std::vector<StepPart>& parts) {
   return text;
 }
 
+void PrintWarnings(const std::vector<std::string>& warnings) {
+  for (const std::string& warning : warnings) llvm::errs() << "actc: warning: " << warning << "\n";
+}
+
 llvm::Error Run(const CompileFlags& f, CompileRequest request) {
   ACT_CHECK_OK(CheckOutputs(f.model, {{"-o", f.output},
                                       {"--report-json", f.report_json},
@@ -90,6 +94,7 @@ llvm::Error Run(const CompileFlags& f, CompileRequest request) {
     }
     ACT_TRY(const Comparison comparison, Compare(f.model, request.import, request.compile, *request.compare));
     if (!f.report_html.empty()) ACT_CHECK_OK(WriteFile(f.report_html, ComparisonHtml(comparison)));
+    PrintWarnings(comparison.warnings);
     if (f.report == "text") llvm::outs() << ComparisonText(comparison);
     return llvm::Error::success();
   }
@@ -103,6 +108,7 @@ llvm::Error Run(const CompileFlags& f, CompileRequest request) {
     ACT_CHECK_OK(MakePluginCodec(*request.compile.plugin, policy.bits, f.group_size).takeError());
   }
   ACT_TRY(ImportResult model, ImportOnnx(f.model, request.import));
+  PrintWarnings(model.warnings);
   if (model.optimizer) {
     request.compile.optimizer = model.optimizer->name;
     request.compile.hyper = model.optimizer->hyper;

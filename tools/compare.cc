@@ -66,7 +66,8 @@ class Comparer {
                           .fit_of = request_.fit_dim.empty() ? "batch" : request_.fit_dim,
                           .share_bytes = request_.share_bytes,
                           .micro_batches = request_.micro_batches,
-                          .rates = RatesText()};
+                          .rates = RatesText(),
+                          .warnings = model_->warnings};
     for (const ComparedEntry& entry : request_.entries) {
       ACT_TRY(ComparedPlan compared, CompareEntry(entry));
       comparison.plans.push_back(std::move(compared));
@@ -151,7 +152,7 @@ class Comparer {
                            FormatSize(layout.persistent_bytes),
                        "give more, or use an optimizer with less state (--optimizer)");
     if (!request_.fit_dim.empty()) {
-      const int64_t start = import_.dims.at(request_.fit_dim);
+      const int64_t start = import_.dims.at(request_.fit_dim).fixed;
       return LargestExtent(start, std::max<int64_t>(1, start / 8),
                            [this](int64_t extent) { return FitsAtExtent(extent); });
     }

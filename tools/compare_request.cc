@@ -68,7 +68,10 @@ llvm::Error ParseFit(const std::string& fit, const ImportOptions& import, Compar
     return MakeError("--fit", "expected SIZE or SIZE:DIM, found '" + fit + "'", kSizes);
   request.fit_bytes = *bytes;
   request.fit_dim = dim.str();
-  if (!dim.empty() && !import.dims.count(dim.str()))
+  const auto start = import.dims.find(dim.str());
+  if (start != import.dims.end() && !start->second.IsFixed())
+    return MakeError("--fit", "'" + dim.str() + "' is the batch", "--fit=SIZE searches over it");
+  if (!dim.empty() && start == import.dims.end())
     return MakeError("--fit", "the search over '" + dim.str() + "' has no start",
                      "give one: --dim=" + dim.str() + "=EXTENT");
   return llvm::Error::success();

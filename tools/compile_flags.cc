@@ -140,8 +140,7 @@ llvm::Expected<CompileRequest> MakeCompileRequest(const CompileFlags& f) {
   if (f.fpmath.getNumOccurrences() && r.compile.round_products && !policy.rounds_products)
     return MakeError("--fpmath", f.level + " multiplies in float32", "use -O L1, L2, L3, L4 or L5");
   if (!f.plugin.empty() && !policy.Lossy())
-    return MakeError("--plugin", f.level + " is exact and has no lossy codes",
-                     "use -O L1, L2, L3, L4 or L5");
+    return MakeError("--plugin", f.level + " is exact and has no lossy codes", "use -O L1, L2, L3, L4 or L5");
   r.choices.frozen_weights = f.frozen_weights == "auto";
   const FrozenForm* frozen = FindFrozenForm(r.choices.frozen_weights ? "f32" : f.frozen_weights.getValue());
   if (!frozen)
@@ -197,9 +196,11 @@ llvm::Expected<CompileRequest> MakeCompileRequest(const CompileFlags& f) {
   for (const std::string& dim : f.dims) {
     const auto [name, extent] = llvm::StringRef(dim).split('=');
     int64_t value = 0;
-    if (name.empty() || extent.getAsInteger(10, value) || value < 1)
-      return MakeError("--dim", "expected NAME=EXTENT, found '" + dim + "'");
-    r.import.dims[name.str()] = value;
+    const bool batch = extent == "N";
+    if (name.empty() || (!batch && (extent.getAsInteger(10, value) || value < 1)))
+      return MakeError("--dim", "expected NAME=EXTENT, found '" + dim + "'",
+                       "EXTENT is a number of at least 1, or N if the axis is the batch");
+    r.import.dims[name.str()] = batch ? Dim::Batch() : Dim(value);
   }
   r.compile.seed = r.import.seed = f.seed;
   r.compile.verify_each = f.verify_each;

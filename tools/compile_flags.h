@@ -28,15 +28,16 @@ struct CompileFlags {
                                    llvm::cl::cat(compile)};
   llvm::cl::opt<std::string> level{
       "O",
-      llvm::cl::desc("How saved activations are stored (default: L0):\n"
-                     "L0 exactly\n"
-                     "L1 4 bits for inputs of convolutions and matrix products\n"
-                     "L2 4 bits for all\n"
-                     "L3 about 3 bits, and cheap values are recomputed\n"
-                     "L4 as L3, and expensive nodes are re-run where that lowers the peak of 64 samples or more\n"
-                     "L5 the least peak: as L4, some products are made twice, tiles as small as a sample\n"
-                     "auto whatever fits --memory-limit with the least expected variance\n"
-                     "Presets, for comparison: actnn-L1..L5, gact-L1..L3, division, blpa, acgc"),
+      llvm::cl::desc(
+          "How saved activations are stored (default: L0):\n"
+          "L0 exactly\n"
+          "L1 4 bits for inputs of convolutions and matrix products\n"
+          "L2 4 bits for all\n"
+          "L3 about 3 bits, and cheap values are recomputed\n"
+          "L4 as L3, and expensive nodes are re-run where that lowers the peak of 64 samples or more\n"
+          "L5 the least peak: as L4, some products are made twice, tiles as small as a sample\n"
+          "auto whatever fits --memory-limit with the least expected variance\n"
+          "Presets, for comparison: actnn-L1..L5, gact-L1..L3, division, blpa, acgc"),
       llvm::cl::value_desc("LEVEL"), llvm::cl::init("L0"), llvm::cl::cat(compile)};
   llvm::cl::opt<std::string> output{"o", llvm::cl::desc("Write the plan here"), llvm::cl::value_desc("PLAN"),
                                     llvm::cl::cat(compile)};
@@ -87,11 +88,10 @@ struct CompileFlags {
       llvm::cl::desc(
           "Bits of lossy codes (default: the level's own). A fraction is an average over codes, their\n"
           "scales included; codes that matter more get more")};
-  NumberFlag exact{
-      "exact", llvm::cl::value_desc("PART"), llvm::cl::cat(compile),
-      llvm::cl::desc(
-          "At L1 to L5, store exactly what the forward pass makes last: PART (0 to below 1) of the bytes that\n"
-          "codes would replace")};
+  NumberFlag exact{"exact", llvm::cl::value_desc("PART"), llvm::cl::cat(compile),
+                   llvm::cl::desc("At L1 to L5, store exactly what the forward pass makes last: PART (0 to "
+                                  "below 1) of the bytes that\n"
+                                  "codes would replace")};
   llvm::cl::opt<std::string> saved_limit{
       "saved-limit", llvm::cl::value_desc("SIZE"), llvm::cl::cat(compile),
       llvm::cl::desc(
@@ -149,7 +149,7 @@ struct CompileFlags {
       "loss-output", llvm::cl::cat(model_group), llvm::cl::value_desc("NAME"),
       llvm::cl::desc("The output that is the loss (default: the only scalar float output)")};
   llvm::cl::list<std::string> dims{"dim", llvm::cl::cat(model_group), llvm::cl::value_desc("NAME=EXTENT"),
-                                   llvm::cl::desc("The extent of a symbolic axis other than the batch")};
+                                   llvm::cl::desc("The extent of a symbolic axis; N: the axis is the batch")};
   llvm::cl::list<std::string> freeze{"freeze", llvm::cl::cat(model_group), llvm::cl::value_desc("GLOB"),
                                      llvm::cl::CommaSeparated,
                                      llvm::cl::desc("Do not train the parameters whose names match")};

@@ -97,10 +97,13 @@ llvm::Error DefineInputs(Importer& importer, const std::vector<const onnx::Value
       return MakeError("--dim=" + name, "no axis of an input has this name",
                        symbols.empty() ? "the model has no symbolic axes"
                                        : "the symbolic axes are: " + Join({symbols.begin(), symbols.end()}));
-    if (extent < 1) return MakeError("--dim=" + name, "the extent must be positive");
+    if (extent != Dim::Batch() && extent.At(1) < 1)
+      return MakeError("--dim=" + name, "the extent must be positive");
   }
-  result.fixed_batch = !batch;
-  if (!batch && !inputs.empty() && importer.Find(inputs[0]->name())->type.rank() > 0)
+  const bool given = std::any_of(options.dims.begin(), options.dims.end(),
+                                 [](const auto& dim) { return !dim.second.IsFixed(); });
+  result.fixed_batch = !batch && !given;
+  if (result.fixed_batch && !inputs.empty() && importer.Find(inputs[0]->name())->type.rank() > 0)
     result.batch = std::max<int64_t>(1, importer.Find(inputs[0]->name())->type.dims[0].fixed);
   return CheckBatch(options, importer.builder().graph(), result);
 }
@@ -167,6 +170,9 @@ llvm::Expected<ValueId> AddLoss(Importer& importer, const std::vector<std::strin
     importer.logits = added.logits;
     importer.label = added.label;
   }
+  if (!added.removed.empty())
+    importer.warnings.push_back("--loss=" + kind + " contains a " + added.removed + ", and so does output '" +
+                                outputs[0] + "': the loss takes the operand of that " + added.removed);
   return added.loss;
 }
 
@@ -346,6 +352,7 @@ llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& option
   result.label = where(importer.label);
   std::erase_if(result.trainable, [&where](ValueId id) { return where(id) == kNoValue; });
   for (ValueId& id : result.trainable) id = where(id);
+  result.warnings = std::move(importer.warnings);
   result.onnx_nodes = static_cast<int>(flat.nodes.size());
   result.model_name = std::filesystem::path(file.path).filename().string();
   if (training) KeepInferencePart(*file.proto->mutable_graph(), sides, *training, result.graph);

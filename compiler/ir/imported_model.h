@@ -36,7 +36,8 @@ struct ImportResult {
   ValueId logits = kNoValue, label = kNoValue;
   // The model without the weights that are in `graph`. ExportTrainedOnnx puts weights back into it.
   HostTensor skeleton;
-  int onnx_nodes = 0;  // nodes in the file, functions expanded
+  std::vector<std::string> warnings;  // what the importer decided and may surprise
+  int onnx_nodes = 0;                 // nodes in the file, functions expanded
 };
 
 }  // namespace act

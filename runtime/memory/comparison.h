@@ -31,6 +31,7 @@ struct Comparison {
   int64_t share_bytes = 0;
   std::vector<int64_t> micro_batches = {};  // into how many the batch may be cut
   std::string rates = {};  // by which times are expected: "140 GFLOP/s of products and 12 GB/s, given"
+  std::vector<std::string> warnings = {};  // of the import
 
   int64_t PeakOf(const ComparedPlan& plan) const { return plan.report.layout.train.peak_bytes + share_bytes; }
 };

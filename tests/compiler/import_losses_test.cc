@@ -107,6 +107,48 @@ TEST(ImportLosses, LossesThatAreAdded) {
   EXPECT_EQ(ToString(FindValue(import("mse").graph, "label")->type), "f32[N,4]");
 }
 
+// x [N, 3, 4] -> `nodes` -> y, of a weight, with a loss after y.
+ImportResult WithLoss(const char* loss, const std::function<void(OnnxModel&)>& nodes) {
+  OnnxModel m;
+  m.Input("x", {"N", 3, 4}).Weight("scale", {4}).Node("Mul", {"x", "scale"}, {"scores"});
+  nodes(m);
+  m.Output("y");
+  ImportOptions options;
+  options.loss = loss;
+  return Import(m, options);
+}
+
+TEST(ImportLosses, TakeTheOperandOfTheFunctionThatTheyContain) {
+  const auto softmax = [](int64_t axis) {
+    return [axis](OnnxModel& m) { m.Node("Softmax", {"scores"}, {"y"}, {testing::Attr("axis", axis)}); };
+  };
+  const ImportResult last = WithLoss("token-cross-entropy", softmax(-1));
+  EXPECT_EQ(Ops(last.graph), "Mul SoftmaxCrossEntropy");
+  EXPECT_EQ(last.warnings,
+            std::vector<std::string>{"--loss=token-cross-entropy contains a Softmax, and so does output 'y': "
+                                     "the loss takes the operand of that Softmax"});
+  EXPECT_EQ(Ops(WithLoss("cross-entropy", softmax(1)).graph).find("Softmax "), std::string::npos);
+  // Over another axis than the classes it is part of the model.
+  for (const auto& [loss, axis] :
+       {std::pair{"cross-entropy", -1}, std::pair{"token-cross-entropy", 1}, std::pair{"mse", -1}}) {
+    const ImportResult kept = WithLoss(loss, softmax(axis));
+    EXPECT_NE(Ops(kept.graph).find("Softmax "), std::string::npos) << loss;
+    EXPECT_TRUE(kept.warnings.empty()) << loss;
+  }
+  const auto moved = [](OnnxModel& m) {
+    m.Node("Softmax", {"scores"}, {"p"}, {testing::Attr("axis", int64_t{-1})})
+        .Node("Transpose", {"p"}, {"t"}, {testing::Attr("perm", std::vector<int64_t>{0, 2, 1})})
+        .Node("Concat", {"t", "t"}, {"y"}, {testing::Attr("axis", int64_t{2})});
+  };
+  EXPECT_EQ(Ops(WithLoss("cross-entropy", moved).graph).find("Softmax "), std::string::npos);
+  EXPECT_NE(Ops(WithLoss("token-cross-entropy", moved).graph).find("Softmax "), std::string::npos);
+  const auto sigmoid = [](OnnxModel& m) {
+    m.Node("Sigmoid", {"scores"}, {"p"}).Integers("rows", {-1, 12}).Node("Reshape", {"p", "rows"}, {"y"});
+  };
+  EXPECT_EQ(Ops(WithLoss("bce-with-logits", sigmoid).graph), "Mul Reshape Softplus Mul Sub ReduceMean");
+  EXPECT_NE(Ops(WithLoss("l1", sigmoid).graph).find("Sigmoid"), std::string::npos);
+}
+
 TEST(ImportLosses, CrossEntropyHasClassesSecondOrLast) {
   const auto import = [](const char* loss) {
     OnnxModel m;

@@ -10,6 +10,7 @@ namespace {
 using import_testing::Attr;
 using import_testing::ErrorOf;
 using import_testing::Find;
+using import_testing::FindValue;
 using import_testing::Import;
 using import_testing::kGolden;
 using import_testing::Linear;
@@ -286,6 +287,30 @@ TEST(Import, TheBatchIsTheSymbolOnMostFirstAxes) {
   EXPECT_TRUE(fixed.fixed_batch);
   options.dims = {{"Q", 32}, {"X", 5}};
   EXPECT_NE(ErrorOf(m, options).find("the symbolic axes are: B, Q"), std::string::npos);
+}
+
+TEST(Import, TheBatchMayHaveSeveralNames) {
+  OnnxModel m;
+  m.Input("a", {"B", 4}).Input("b", {"rows", 4}).Node("Add", {"a", "b"}, {"y"}).MeanLoss("y");
+  EXPECT_NE(ErrorOf(m).find("or --dim=rows=N if it is the batch"), std::string::npos);
+  ImportOptions options;
+  options.dims = {{"rows", Dim::Batch()}};
+  EXPECT_EQ(ToString(FindValue(Import(m, options).graph, "b")->type), "f32[N,4]");
+  OnnxModel second;  // the batch is the second axis, and the first has an extent
+  second.Input("a", {3, "B"}).Node("Neg", {"a"}, {"y"}).MeanLoss("y");
+  options.dims = {{"B", Dim::Batch()}};
+  const ImportResult r = Import(second, options);
+  EXPECT_FALSE(r.fixed_batch);
+  EXPECT_EQ(ToString(FindValue(r.graph, "a")->type), "f32[3,N]");
+}
+
+TEST(Import, AxesThatTf2onnxNumbersAreUnnamed) {
+  OnnxModel m;
+  m.Input("a", {"unk__12", 4}).Input("b", {"unk__13", 4}).Node("Add", {"a", "b"}, {"y"}).MeanLoss("y");
+  EXPECT_EQ(ToString(FindValue(Import(m).graph, "b")->type), "f32[N,4]");
+  OnnxModel named;
+  named.Input("a", {"unk__x", 4}).Input("b", {"unk__", 4}).Node("Add", {"a", "b"}, {"y"}).MeanLoss("y");
+  EXPECT_NE(ErrorOf(named).find("--dim=unk__=EXTENT"), std::string::npos);
 }
 
 TEST(Import, AFixedBatchIsReported) {

@@ -2,12 +2,66 @@
 
 #include <numeric>
 
+#include "compiler/ir/uses.h"
+#include "compiler/ops/op_table.h"
 #include "runtime/base/error.h"
 
 namespace act::onnx_import {
 namespace {
 
 constexpr char kName[] = "loss";
+
+// Many libraries export a classifier with its last softmax or sigmoid. The losses here contain that function.
+const char* FunctionIn(const std::string& loss) {
+  if (loss == "cross-entropy" || loss == "token-cross-entropy") return "Softmax";
+  return loss == "bce-with-logits" ? "Sigmoid" : nullptr;
+}
+
+// Finds the operand of the function that made the predictions, also before what only moves numbers.
+class Scores {
+ public:
+  Scores(GraphBuilder& builder, const char* function)
+      : builder_(builder), uses_(builder.graph()), function_(function) {}
+
+  // What x would be without the function. `axis` of x has the classes: a softmax over another one is part of the
+  // model. kNoValue: the function does not make all of x.
+  llvm::Expected<ValueId> Of(ValueId x, size_t axis) {
+    const Node* made = uses_.ProducerNode(x);
+    if (!made) return kNoValue;
+    Node node = *made;  // a copy: the graph grows
+    const TensorType type = builder_.type(x);
+    const bool last = axis + 1 == type.dims.size();
+    if (node.op == function_) return last || !OverClasses() ? node.inputs[0] : kNoValue;
+    switch (OpOf(node).movement) {
+      case Movement::kTranspose:
+        axis = static_cast<size_t>(node.attrs.Ints("perm")[axis]);
+        break;
+      case Movement::kReshape: {
+        const Dims& before = builder_.type(node.inputs[0]).dims;
+        if (OverClasses() && (!last || before.empty() || before.back() != type.dims.back())) return kNoValue;
+        axis = before.size() - 1;
+        break;
+      }
+      case Movement::kConcat:
+        if (OverClasses() && node.attrs.Int("axis") == static_cast<int64_t>(axis)) return kNoValue;
+        break;
+      default:
+        return kNoValue;
+    }
+    for (ValueId& part : node.inputs) {
+      ACT_TRY(part, Of(part, axis));
+      if (part == kNoValue) return kNoValue;
+    }
+    return builder_.AddTyped(node.op, node.inputs, type, node.attrs, node.name);
+  }
+
+ private:
+  bool OverClasses() const { return function_ == std::string("Softmax"); }
+
+  GraphBuilder& builder_;
+  const Uses uses_;
+  const std::string function_;
+};
 
 llvm::Expected<AppendedLoss> CrossEntropy(GraphBuilder& b, const std::string& kind, ValueId scores) {
   const TensorType type = b.type(scores);
@@ -28,7 +82,7 @@ llvm::Expected<AppendedLoss> CrossEntropy(GraphBuilder& b, const std::string& ki
   attrs.Set("reduction", std::string("mean"));
   attrs.Set("ignore_index", int64_t{-100});  // PyTorch's default
   ACT_TRY(const std::vector<ValueId> y, b.Add("SoftmaxCrossEntropy", {scores, label}, attrs, kName, 2));
-  return AppendedLoss{y[0], label, scores};
+  return AppendedLoss{y[0], label, scores, ""};
 }
 
 // Error of each element of a prediction x for the label y.
@@ -57,17 +111,33 @@ llvm::Expected<ValueId> Elementwise(GraphBuilder& b, const std::string& kind, Va
 }  // namespace
 
 llvm::Expected<AppendedLoss> AppendLoss(GraphBuilder& b, const std::string& kind, ValueId predictions) {
-  if (kind == "cross-entropy" || kind == "token-cross-entropy") return CrossEntropy(b, kind, predictions);
-  if (kind != "mse" && kind != "l1" && kind != "smooth-l1" && kind != "bce-with-logits")
+  const bool classes_second = kind == "cross-entropy";
+  const bool over_classes = classes_second || kind == "token-cross-entropy";
+  if (!over_classes && kind != "mse" && kind != "l1" && kind != "smooth-l1" && kind != "bce-with-logits")
     return MakeError("--loss", "there is no loss '" + kind + "'",
                      "cross-entropy, token-cross-entropy, mse, l1, smooth-l1 or bce-with-logits");
   const TensorType type = b.type(predictions);
+  const char* const function = FunctionIn(kind);
+  std::string removed;
+  if (function && type.rank() > 0) {
+    const size_t classes = classes_second && type.rank() > 1 ? 1 : type.dims.size() - 1;
+    ACT_TRY(const ValueId scores, Scores(b, function).Of(predictions, classes));
+    if (scores != kNoValue) {
+      predictions = scores;
+      removed = function;
+    }
+  }
+  if (over_classes) {
+    ACT_TRY(AppendedLoss added, CrossEntropy(b, kind, predictions));
+    added.removed = removed;
+    return added;
+  }
   const ValueId label = b.Input("label", type, ValueKind::kInput);
   ACT_TRY(const ValueId errors, Elementwise(b, kind, predictions, label));
   std::vector<int64_t> axes(type.dims.size());
   std::iota(axes.begin(), axes.end(), 0);
   ACT_TRY(const ValueId loss, b.Add1("ReduceMean", {errors}, Over(axes, false), kName));
-  return AppendedLoss{loss, label, kNoValue};
+  return AppendedLoss{loss, label, kNoValue, removed};
 }
 
 }  // namespace act::onnx_import

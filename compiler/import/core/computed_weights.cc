@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/import/core/weight_operands.h"
 #include "runtime/base/error.h"
 
 namespace act::onnx_import {
@@ -15,33 +16,10 @@ namespace {
 
 constexpr int64_t kMostBytes = INT32_MAX;
 
-// Operands that are weights by the operator's definition. MatMul and Mul are not listed: either
-// operand of theirs may be anything.
-struct WeightOperands {
-  const char* op;
-  int first, last;
-};
-constexpr WeightOperands kWeightOperands[] = {
-    {"Conv", 1, 2},
-    {"ConvTranspose", 1, 2},
-    {"Gemm", 1, 2},
-    {"BatchNormalization", 1, 4},
-    {"InstanceNormalization", 1, 2},
-    {"LayerNormalization", 1, 2},
-    {"GroupNormalization", 1, 2},
-    {"RMSNormalization", 1, 1},
-    {"PRelu", 1, 1},
-    {"RNN", 1, 3},
-    {"GRU", 1, 3},
-    {"LSTM", 1, 3},
-};
-
 std::set<std::string> ReadAsWeights(const onnx::GraphProto& graph) {
   std::set<std::string> names;
   for (const onnx::NodeProto& node : graph.node())
-    for (const WeightOperands& row : kWeightOperands)
-      if (node.op_type() == row.op)
-        for (int i = row.first; i <= row.last && i < node.input_size(); ++i) names.insert(node.input(i));
+    for (const std::string& name : WeightOperands(node)) names.insert(name);
   return names;
 }
 

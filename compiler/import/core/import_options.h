@@ -7,10 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/dim.h"
+
 namespace act {
 
 struct ImportOptions {
-  std::map<std::string, int64_t> dims;  // --dim: extents of symbolic axes other than the batch
+  std::map<std::string, Dim> dims;  // --dim: extents of symbolic axes; N: the axis is the batch
   std::optional<int64_t> batch;     // --batch, if it is given: a model with a fixed batch accepts no other
   std::string loss;                 // --loss (append_loss.h); empty: in the model
   std::string loss_output;          // --loss-output; empty: the only scalar float output

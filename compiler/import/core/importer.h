@@ -106,6 +106,7 @@ class Importer {
 
   // Inputs of the cross entropy that was imported last.
   ValueId logits = kNoValue, label = kNoValue;
+  std::vector<std::string> warnings;  // what was decided and may surprise
   bool freeze_bn = false;
   bool keeps_outputs = false;         // nothing is trained: the graph's results are the model's
   bool torchscript = false;           // the file is by PyTorch's TorchScript exporter, which keeps no notes

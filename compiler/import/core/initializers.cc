@@ -1,10 +1,12 @@
 #include "compiler/import/core/initializers.h"
 
+#include <algorithm>
 #include <map>
 
 #include "compiler/import/core/computed_weights.h"
 #include "compiler/import/core/initial_numbers.h"
 #include "compiler/import/core/running_statistics.h"
+#include "compiler/import/core/weight_operands.h"
 
 namespace act::onnx_import {
 namespace {
@@ -29,6 +31,21 @@ bool IsExportersName(const std::string& name) {
   return false;
 }
 
+// Exporters of PyTorch say what trains, and a file without a producer is written by hand. Others (tf2onnx, jax2onnx)
+// write the numbers of the arithmetic as initializers beside the weights.
+bool MixesNumbersWithWeights(const onnx::ModelProto& model) {
+  const std::string& producer = model.producer_name();
+  return !producer.empty() && producer != "pytorch" && producer.rfind("onnx", 0) != 0;
+}
+
+// "'a', 'b', 'c' and 5 more"
+std::string Some(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 3;
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) text += (i == 0 ? "'" : ", '") + names[i] + "'";
+  return names.size() > kMost ? text + " and " + std::to_string(names.size() - kMost) + " more" : text;
+}
+
 }  // namespace
 
 llvm::Error DefineInitializers(Importer& importer, ModelFile& file,
@@ -43,6 +60,9 @@ llvm::Error DefineInitializers(Importer& importer, ModelFile& file,
   for (const auto& [name, which] : InMetadata(graph, kStatisticsKey))
     if (which == "stored") importer.stored_statistics.insert(name);
   const auto statistics = RunningStatistics(nodes);
+  const bool numbers_too = MixesNumbersWithWeights(*file.proto);
+  const auto weights = numbers_too ? MayBeWeights(nodes) : std::set<std::string>();
+  std::vector<std::string> numbers;
   ExternalData external(file.path);
   for (onnx::TensorProto& tensor : *graph.mutable_initializer()) {
     const std::string& name = tensor.name();
@@ -55,11 +75,14 @@ llvm::Error DefineInitializers(Importer& importer, ModelFile& file,
     const auto fill = file.fills.find(name);
     const bool exporters =
         fill == file.fills.end() && kind.empty() && IsExportersName(name) && type.Elements() == Dim(1);
-    const bool is_constant =
-        !IsFloat(type.dtype) || (kind == "BUFFER" && type.dtype != DType::kFloat32) ||
-        (!importer.parameters.count(name) && (kind == "CONSTANT_TENSOR" || exporters || all_constant));
+    const bool number = numbers_too && type.Elements() == Dim(1) && kind.empty() && !weights.count(name) &&
+                        fill == file.fills.end();
+    const bool is_constant = !IsFloat(type.dtype) || (kind == "BUFFER" && type.dtype != DType::kFloat32) ||
+                             (!importer.parameters.count(name) &&
+                              (kind == "CONSTANT_TENSOR" || exporters || number || all_constant));
 
     if (is_constant && !statistics.count(name)) {
+      if (number && IsFloat(type.dtype) && !all_constant) numbers.push_back(name);
       onnx::TensorProto copy = tensor;  // the skeleton keeps these
       ACT_TRY(const ConstantTensor constant, TakeConstant(copy, external));
       Operand operand{.type = constant.type};
@@ -90,6 +113,10 @@ llvm::Error DefineInitializers(Importer& importer, ModelFile& file,
         name, type, is_buffer ? ValueKind::kBuffer : ValueKind::kParameter, std::move(data));
     ACT_CHECK_OK(importer.Define(name, Operand{.type = type, .value = value}));
   }
+  if (!numbers.empty())
+    importer.warnings.push_back(
+        "initializers of one element that no layer reads as a weight are constants and do not train: " +
+        Some(numbers));
   return llvm::Error::success();
 }
 

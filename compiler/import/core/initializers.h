@@ -16,7 +16,8 @@ namespace act::onnx_import {
 //   buffers     running statistics (inputs 3 and 4 of a BatchNormalization), and what the
 //               exporter's metadata calls BUFFER
 //   constants   what the metadata calls CONSTANT_TENSOR, and single floats under a name that an
-//               exporter made up ("onnx::...", "/...", "val_...", "_to_copy..."): known tensors
+//               exporter made up ("onnx::...", "/...", "val_...", "_to_copy..."), or in a model of a
+//               producer that writes numbers beside weights: known tensors
 //   parameters  every other float32 tensor
 // With `all_constant` (training graphs, whose parameters are inputs) there are no parameters and no
 // buffers. Integer tensors are known, or constants where they are large. The data of parameters and

@@ -12,22 +12,32 @@ using Dimension = onnx::TensorShapeProto::Dimension;
 
 bool IsFixed(const Dimension& dim) { return dim.value_case() == Dimension::kDimValue; }
 
+// The axis's name. tf2onnx calls axes without a name unk__N, each by a number of its own.
+std::string Symbol(const Dimension& dim) {
+  constexpr std::string_view kUnnamed = "unk__";
+  const std::string& name = dim.dim_param();
+  const bool unnamed = name.size() > kUnnamed.size() && name.starts_with(kUnnamed) &&
+                       name.find_first_not_of("0123456789", kUnnamed.size()) == std::string::npos;
+  return unnamed ? "" : name;
+}
+
 }  // namespace
 
 std::optional<std::string> BatchSymbol(const std::vector<const onnx::ValueInfoProto*>& inputs,
-                                       const std::map<std::string, int64_t>& given) {
+                                       const std::map<std::string, Dim>& given) {
   std::map<std::string, int> votes;
   std::optional<std::string> best;
   for (const onnx::ValueInfoProto* input : inputs) {
     const auto& shape = input->type().tensor_type().shape();
     if (shape.dim_size() == 0 || IsFixed(shape.dim(0)) || given.count(shape.dim(0).dim_param())) continue;
-    ++votes[shape.dim(0).dim_param()];
+    ++votes[Symbol(shape.dim(0))];
   }
   for (const onnx::ValueInfoProto* input : inputs) {
     const auto& shape = input->type().tensor_type().shape();
     if (shape.dim_size() == 0) continue;
-    const auto it = votes.find(shape.dim(0).dim_param());
-    if (IsFixed(shape.dim(0)) || it == votes.end()) continue;
+    if (IsFixed(shape.dim(0))) continue;
+    const auto it = votes.find(Symbol(shape.dim(0)));
+    if (it == votes.end()) continue;
     if (!best || it->second > votes[*best]) best = it->first;
   }
   return best;
@@ -35,7 +45,7 @@ std::optional<std::string> BatchSymbol(const std::vector<const onnx::ValueInfoPr
 
 llvm::Expected<TensorType> InputType(const onnx::ValueInfoProto& input,
                                      const std::optional<std::string>& batch,
-                                     const std::map<std::string, int64_t>& given) {
+                                     const std::map<std::string, Dim>& given) {
   const std::string place = "input '" + input.name() + "'";
   if (!input.type().has_tensor_type() || !input.type().tensor_type().has_shape())
     return MakeError(place, "is no tensor with a shape");
@@ -58,7 +68,7 @@ llvm::Expected<TensorType> InputType(const onnx::ValueInfoProto& input,
       type.dims.push_back(dim.dim_value());
     } else if (fixed != given.end()) {
       type.dims.push_back(fixed->second);
-    } else if (batch && dim.dim_param() == *batch && (i == 0 || !batch->empty())) {
+    } else if (batch && Symbol(dim) == *batch && (i == 0 || !batch->empty())) {
       type.dims.push_back(Dim::Batch());
     } else if (dim.dim_param().empty()) {
       return MakeError(place, "axis " + std::to_string(i) + " has neither an extent nor a name",
@@ -67,7 +77,8 @@ llvm::Expected<TensorType> InputType(const onnx::ValueInfoProto& input,
       return MakeError(
           place,
           "axis " + std::to_string(i) + ", '" + dim.dim_param() + "', is not the batch and has no extent",
-          "give it with --dim=" + dim.dim_param() + "=EXTENT");
+          "give it with --dim=" + dim.dim_param() + "=EXTENT, or --dim=" + dim.dim_param() +
+              "=N if it is the batch");
     }
   }
   if (type.Bytes().TooLarge()) return MakeError(place, "is too large: " + ToString(type));
