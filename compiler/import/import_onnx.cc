@@ -23,6 +23,7 @@
 #include "compiler/import/training/ort_optimizer.h"
 #include "compiler/import/training/training_graph.h"
 #include "compiler/import/training/training_info.h"
+#include "runtime/plan/fixed_batch.h"
 
 namespace act {
 namespace onnx_import {
@@ -67,12 +68,9 @@ llvm::Expected<std::vector<std::string>> WantedOutputs(const onnx::GraphProto& g
   return declared.size() == 1 ? declared : all;
 }
 
-// A batch other than the fixed one. The leading extent of any input may be taken for the batch.
 llvm::Error CheckBatch(const ImportOptions& options, const Graph& graph, const ImportResult& result) {
-  if (!result.fixed_batch || !options.batch || *options.batch == result.batch) return llvm::Error::success();
-  for (const ValueId input : graph.inputs)
-    if (const Dims& dims = graph.value(input).type.dims; !dims.empty() && dims[0] == Dim(*options.batch))
-      return llvm::Error::success();
+  if (!result.fixed_batch || !options.batch || AcceptsFixedBatch(graph, result.batch, *options.batch))
+    return llvm::Error::success();
   return MakeError("--batch=" + std::to_string(*options.batch),
                    "the model's batch size is fixed at " + std::to_string(result.batch),
                    options.dims.empty()

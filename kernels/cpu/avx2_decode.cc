@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/code_bytes.h"
 #include "kernels/math/rounding.h"
 
 namespace act {
@@ -15,8 +16,8 @@ constexpr int kRegisters = 14, kRegistersWithCodes = 12;                 // the 
 constexpr int kNoByte = 128;                                             // with it, vpshufb makes 0
 constexpr uint32_t kExponents = 0x4B004B00, kZeroPosition = 0x4B000080;  // see Positions
 
-// Which of 32 elements byte j of their codes is (ElementOfByte in code_bytes-inl.h).
-constexpr int ElementOfByte(int j) { return j % 16 / 4 * 8 + j / 16 * 4 + j % 4; }
+// Which of 32 elements byte j of their codes is.
+constexpr int ByteElement(int j) { return static_cast<int>(ElementOfByte(static_cast<size_t>(j), 8)); }
 
 // A word of two 16-bit numbers.
 constexpr uint32_t Twice(int number) { return 0x10001u * (static_cast<uint32_t>(number) & 0xFFFF); }
@@ -98,11 +99,11 @@ void Avx2Decode::After() {
   };
   table(kWiden, [](int i) { return i % 4 < 2 ? kNoByte : i / 4 * 2 + i % 2; });
   table(kNarrow, [](int i) { return i % 16 / 8 == i / 16 ? i % 8 / 2 * 4 + 2 + i % 2 : kNoByte; });
-  table(kByte, [](int i) { return ElementOfByte(i) / 8; });
-  table(kBit, [](int i) { return 1 << ElementOfByte(i) % 8; });
+  table(kByte, [](int i) { return ByteElement(i) / 8; });
+  table(kBit, [](int i) { return 1 << ByteElement(i) % 8; });
   // Bytes hold the offset plus 128.
   table(kTurns, [](int i) {
-    const int element = ElementOfByte(i / 16 * 16 + i % 16 / 2);
+    const int element = ByteElement(i / 16 * 16 + i % 16 / 2);
     return (0x8000 - element * static_cast<int>(kWeylStep)) >> 8 * (i % 2);
   });
   for (int v = 0; v < kVectors; ++v) {

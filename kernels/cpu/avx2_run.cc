@@ -30,11 +30,6 @@ class Avx2 final : public Avx2Decode {
     jb(next, T_NEAR);
   }
 
-  void After() override {
-    for (const auto& emit : later_) emit();
-    Avx2Decode::After();
-  }
-
   void Load(int to, size_t stream, int v, bool in_part) override {
     const Xbyak::Address at = At(stream, v);
     switch (type(stream)) {
@@ -84,7 +79,7 @@ class Avx2 final : public Avx2Decode {
     test(spare_.cvt32(), spare_.cvt32());
     jnz(*nan, T_NEAR);
     L(*rounded);
-    later_.push_back([this, nan, rounded] {
+    Later([this, nan, rounded] {
       L(*nan);
       vblendvps(temp_, temp_, All(kNaN), mask_);
       jmp(*rounded, T_NEAR);
@@ -124,8 +119,6 @@ class Avx2 final : public Avx2Decode {
   void Negate(const Xmm& to, const Xmm& a) override { vxorps(to, a, All(kSign)); }
   void Magnitude(const Xmm& to, const Xmm& a) override { vandps(to, a, All(kMagnitude)); }
   void Floor(const Xmm& to, const Xmm& a) override { vroundps(to, a, kFloorWithoutExceptions); }
-
-  std::vector<std::function<void()>> later_;  // emit what the function leaves to stand after it
 };
 
 }  // namespace

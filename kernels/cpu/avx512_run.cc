@@ -29,7 +29,6 @@ class Avx512 final : public Avx512Decode {
   }
 
   void After() override {
-    for (const auto& emit : later_) emit();
     align(4);
     Words(zero_, 0, 1);
     Words(sign_, 0x80000000, 1);
@@ -83,7 +82,7 @@ class Avx512 final : public Avx512Decode {
     jnz(*others, T_NEAR);
     vcvtneps2bf16(half_, from);
     L(*rounded);
-    later_.push_back([this, from, others, rounded] {
+    Later([this, from, others, rounded] {
       L(*others);
       RoundByIntegers(from);
       jmp(*rounded, T_NEAR);
@@ -131,7 +130,6 @@ class Avx512 final : public Avx512Decode {
   void Floor(const Xmm& to, const Xmm& a) override { vrndscaleps(to, a, kFloorWithoutExceptions); }
 
   const bool rounds_by_instruction_;
-  std::vector<std::function<void()>> later_;  // emit what the function leaves to stand after it
   Xbyak::Label zero_, sign_, magnitude_, one_, all_bits_, odd_bit_, below_half_, nan_;
 };
 

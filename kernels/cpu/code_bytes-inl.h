@@ -13,6 +13,7 @@
 #include <array>
 #include <cstring>
 
+#include "kernels/cpu/code_bytes.h"
 #include "kernels/cpu/decode_run-inl.h"
 #include "kernels/cpu/rounding-inl.h"
 
@@ -40,10 +41,6 @@ static_assert(kMaxLanes <= 8);
 
 inline constexpr size_t kFour = 4 * kMaxLanes;  // elements, and bytes of a vector
 
-// Which of four vectors' elements byte j of a vector is. Within each 16 bytes, interleaving them with others makes the
-// words of two vectors, and interleaving these with others the numbers of four: 4 bytes make 4 numbers of one vector.
-constexpr size_t ElementOfByte(size_t j) { return j % 16 / 4 * kMaxLanes + j / 16 * 4 + j % 4; }
-
 template <class T, class Entry>
 constexpr std::array<T, kFour> TableOf(const Entry& entry) {
   std::array<T, kFour> table = {};
@@ -51,14 +48,14 @@ constexpr std::array<T, kFour> TableOf(const Entry& entry) {
   return table;
 }
 alignas(64) inline constexpr auto kByteOfElement = TableOf<uint8_t>([](size_t j) {
-  return ElementOfByte(j) / 8;
+  return ElementOfByte(j, kMaxLanes) / 8;
 });
 alignas(64) inline constexpr auto kBitOfElement = TableOf<uint8_t>([](size_t j) {
-  return 1 << ElementOfByte(j) % 8;
+  return 1 << ElementOfByte(j, kMaxLanes) % 8;
 });
 // Of the first and the second vector's words, of which each 16 bytes have 8.
 alignas(64) inline constexpr auto kTurnOfWord = TableOf<uint16_t>([](size_t k) {
-  return ElementOfByte(k / 8 * 16 + k % 8) * kWeylStep;
+  return ElementOfByte(k / 8 * 16 + k % 8, kMaxLanes) * kWeylStep;
 });
 
 // The codes of four vectors from element i on, in bit planes that are plane_bytes apart.
@@ -90,7 +87,7 @@ struct UnpackedCodes {
   HWY_INLINE VB operator()(size_t i) const {
     const hn::Repartition<uint32_t, DB> d;
     alignas(64) static constexpr auto kOrder =
-        TableOf<uint32_t>([](size_t k) { return ElementOfByte(4 * k % kFour) / 4; });
+        TableOf<uint32_t>([](size_t k) { return ElementOfByte(4 * k % kFour, kMaxLanes) / 4; });
     const auto words = hn::BitCast(d, hn::LoadU(DB(), codes + i));
     return hn::BitCast(DB(), hn::TableLookupLanes(words, hn::SetTableIndices(d, kOrder.data())));
   }

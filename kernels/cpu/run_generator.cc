@@ -91,6 +91,7 @@ bool RunGenerator::Generate() {
     Prepare();
     jmp(lines, T_NEAR);
   }
+  for (const auto& emit : later_) emit();
   After();
   ready(PROTECT_RE);
   run_ = getCode<void (*)(const void* const*, size_t)>();

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -83,6 +84,8 @@ class RunGenerator : public RunCode, protected Xbyak::CodeGenerator {
   }
   // Generate will return false.
   void Refuse() { fits_ = false; }
+  // Rare code: `emit` emits it after the function.
+  void Later(std::function<void()> emit) { later_.push_back(std::move(emit)); }
   StreamType type(size_t stream) const { return streams_[stream]; }
   // Whether the present turn is over a line of elements, so that other vectors follow the first one.
   bool IsWholeTurn() const { return whole_turn_; }
@@ -114,6 +117,7 @@ class RunGenerator : public RunCode, protected Xbyak::CodeGenerator {
   std::vector<int> register_, free_;  // of each value; those of no value
   int values_ = 0, next_ = 0;         // registers of values: the first ones; the next one that Hold gives
   bool fits_ = true, whole_turn_ = false;
+  std::vector<std::function<void()>> later_;
 };
 
 // The generators of instruction sets. Each may be made only where the processor has its instructions.

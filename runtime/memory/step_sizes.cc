@@ -6,6 +6,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/memory/sizes.h"
+#include "runtime/plan/fixed_batch.h"
 #include "runtime/plan/sample_loops.h"
 #include "runtime/plan/swap.h"
 
@@ -40,18 +41,6 @@ bool TooLarge(const StepLayout& layout) {
   for (const int64_t bytes : layout.bytes) sum = SaturatingAdd(sum, bytes);
   for (const int64_t bytes : layout.workspace_bytes) sum = SaturatingAdd(sum, bytes);
   return sum >= kTooLarge - layout.alignment;
-}
-
-// A model without a batch axis may still have a batch: the first extent of an input. If its inputs
-// have different first extents (the nodes and the edges of a graph), each of them is accepted, and
-// none changes anything.
-bool IsFixedBatch(const Plan& plan, int64_t batch) {
-  if (batch == plan.default_batch) return true;
-  const Graph& graph = plan.train.graph;
-  return std::any_of(graph.inputs.begin(), graph.inputs.end(), [&](ValueId v) {
-    const Dims& dims = graph.value(v).type.dims;
-    return !dims.empty() && dims[0] == Dim(batch);
-  });
 }
 
 // What shares one arena, each for a part of the step.
@@ -147,7 +136,7 @@ StepLayout StepSizes::At(int64_t batch) const {
 
 llvm::Expected<MemoryLayout> PlanSizes::At(int64_t batch) const {
   if (batch < 1) return MakeError("--batch=" + std::to_string(batch), "a batch has at least one sample");
-  if (plan_.fixed_batch && !IsFixedBatch(plan_, batch)) {
+  if (plan_.fixed_batch && !AcceptsFixedBatch(plan_.train.graph, plan_.default_batch, batch)) {
     return MakeError("--batch=" + std::to_string(batch),
                      "the model's batch size is fixed at " + std::to_string(plan_.default_batch),
                      "export the model with a symbolic first axis");
