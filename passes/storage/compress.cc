@@ -9,6 +9,7 @@
 #include "compiler/ops/graph_builder.h"
 #include "compiler/ops/op_table.h"
 #include "passes/pass.h"
+#include "passes/storage/equal_parts.h"
 #include "passes/storage/saved_values.h"
 #include "runtime/base/error.h"
 
@@ -44,16 +45,14 @@ class Compressor {
           if (!d || d->code == kNoValue) continue;
           const TensorType type = graph_.value(v).type;
           Attributes attrs = CodecAttributes(d->decision.codec, d->stream);
-          if (IsSignMask(OpOf(n)) && d->decision.codec.HoldsMask()) {
-            // The node itself becomes the decode, of the mask alone.
-            attrs.Set("as", std::string("mask"));
-            n.op = "Decompress";
-            n.inputs = {d->code};
-            n.attrs = attrs;
+          const bool mask = IsSignMask(OpOf(n)) && d->decision.codec.HoldsMask();
+          if (mask) attrs.Set("as", std::string("mask"));
+          ACT_TRY(const ValueId made, AddDecompress(builder, d->code, type, attrs, d->edge.name + ".decode"));
+          if (mask) {
+            // The decode, of the mask alone, takes the place of the node.
+            TakePlace(n);
             break;
           }
-          ACT_TRY(const ValueId made,
-                  builder.AddTyped("Decompress", {d->code}, type, attrs, d->edge.name + ".decode"));
           decoded[v] = made;
           v = made;
         }
@@ -129,12 +128,22 @@ class Compressor {
     return d;
   }
 
+  // Of the node that was added last: it becomes `n`, and makes its result.
+  void TakePlace(Node& n) {
+    Node last = std::move(graph_.nodes.back());
+    graph_.nodes.pop_back();
+    graph_.values.pop_back();
+    n.op = std::move(last.op);
+    n.inputs = std::move(last.inputs);
+    n.attrs = std::move(last.attrs);
+  }
+
   // Adds the Compress after the producer of v.
   llvm::Error Store(ValueId v, Decided& d, GraphBuilder& builder) {
     if (d.decision.codec.kind != CodecKind::kNone) {
       d.stream = context_.next_stream++;
-      ACT_TRY(d.code, builder.Add1("Compress", {v}, CodecAttributes(d.decision.codec, d.stream),
-                                   d.edge.name + ".encode"));
+      ACT_TRY(d.code,
+              AddCompress(builder, v, CodecAttributes(d.decision.codec, d.stream), d.edge.name + ".encode"));
     }
     d.edge.stored = d.code == kNoValue ? v : d.code;
     d.edge.bytes = graph_.value(d.edge.stored).type.Bytes();

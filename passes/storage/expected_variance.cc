@@ -3,6 +3,7 @@
 #include "compiler/ops/codec_ops.h"
 #include "compiler/ops/op_table.h"
 #include "passes/pass.h"
+#include "passes/storage/equal_parts.h"
 
 namespace act {
 namespace {
@@ -48,8 +49,9 @@ ExpectedVariance::ExpectedVariance(const Graph& graph, int64_t batch)
     for (const ValueId v : node.inputs)
       if (v != kNoValue && graph.value(v).kind != ValueKind::kConstant) near_one = near_one && normalized[v];
     near_one = near_one || Normalizes(op) || op.values == Values::kSlope;
+    const bool parts = MakesEqualParts(graph, node);
     for (const ValueId v : node.outputs) {
-      ranges[v] = RangeOf(op.values);
+      ranges[v] = parts ? ranges[node.inputs[0]] : RangeOf(op.values);
       normalized[v] = near_one;
     }
   }

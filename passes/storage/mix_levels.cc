@@ -11,6 +11,7 @@
 #include "compiler/ops/op_table.h"
 #include "compiler/policy/compared_batches.h"
 #include "passes/pass.h"
+#include "passes/storage/equal_parts.h"
 #include "passes/storage/expected_variance.h"
 #include "runtime/base/error.h"
 #include "runtime/base/size.h"
@@ -124,8 +125,10 @@ class Mixer {
       if (node.phase == Phase::kForward && OpOf(node).product != Product::kNone && !leads[node.outputs[0]])
         for (const ValueId v : node.inputs)
           if (v != kNoValue) read[v] = true;
-    for (const Node& node : graph_.nodes)
+    for (const Node& node : graph_.nodes) {
+      if (MakesEqualParts(graph_, node)) read[node.outputs[0]] = read[node.inputs[0]];
       if (OpOf(node).coding == Coding::kEncode) of_head_[node.outputs[0]] = read[node.inputs[0]];
+    }
   }
 
   void KeepWhatHeadsRead(std::vector<CodedEdge>& edges, const std::vector<SavedEdge*>& saved) const {

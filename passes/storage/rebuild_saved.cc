@@ -33,6 +33,7 @@
 #include "compiler/policy/compared_batches.h"
 #include "passes/pass.h"
 #include "passes/storage/cut_forward.h"
+#include "passes/storage/equal_parts.h"
 #include "passes/storage/recipes.h"
 #include "passes/storage/saved_values.h"
 #include "runtime/base/error.h"
@@ -123,7 +124,7 @@ class Rebuilder {
     behind_[v] = behind;
     if (!recode) return made;
     Recoded recoded{kNoValue, CodecAttributes(context_.policy.RecodeCodec(), context_.next_stream++)};
-    ACT_TRY(recoded.code, builder_.Add1("Compress", {made}, recoded.attrs, name + ".encode"));
+    ACT_TRY(recoded.code, AddCompress(builder_, made, recoded.attrs, name + ".encode"));
     recoded_[v] = recoded;
     return Decode(recoded, v);
   }
@@ -177,8 +178,8 @@ class Rebuilder {
   }
 
   llvm::Expected<ValueId> Decode(const Recoded& recoded, ValueId v) {
-    return builder_.AddTyped("Decompress", {recoded.code}, graph_.value(v).type, recoded.attrs,
-                             ProducerOf(v).name + ".rebuild.decode");
+    const TensorType type = graph_.value(v).type;  // a copy, because the builder grows the graph
+    return AddDecompress(builder_, recoded.code, type, recoded.attrs, ProducerOf(v).name + ".rebuild.decode");
   }
 
   // Each reader gets its own copy, made right before it. A parameter that is read for the copy

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "compiler/policy/large_loss.h"
+#include "passes/storage/equal_parts.h"
 #include "passes/storage/recipe_traits.h"
 #include "passes/storage/recipes.h"
 
@@ -42,7 +43,7 @@ bool IsRerunProduct(const Node& node) {
 
 std::optional<Recipe> Recipes::Of(ValueId v) {
   if (v == kNoValue) return Recipe{};
-  if (!saved_.MadeInForward(v)) return Recipe{.reads = HasBatchAxis(graph_.value(v).type) ? 1. : 0.};
+  if (!saved_.MadeInForward(v)) return Recipe{.reads = HasSamples(graph_.value(v).type) ? 1. : 0.};
   if (const auto it = rebuilt_.find(v); it != rebuilt_.end()) return it->second;
   if (IsAnchor(v)) return Recipe{.reads = 1, .from = {v}};
   // Small, and kept exactly.

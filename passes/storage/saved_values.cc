@@ -8,6 +8,7 @@
 #include "compiler/ops/op_table.h"
 #include "compiler/policy/large_loss.h"
 #include "passes/storage/cut_forward.h"
+#include "passes/storage/equal_parts.h"
 #include "passes/storage/recipes.h"
 
 namespace act {
@@ -18,7 +19,7 @@ bool OnlyMoves(const Node& node) {
 
 void SavedValues::Index() {
   fixed_batch_ = std::none_of(graph_.values.begin(), graph_.values.end(),
-                              [](const Value& value) { return HasBatchAxis(value.type); });
+                              [](const Value& value) { return HasSamples(value.type); });
   FindNormalizedRows();
   FindScoreSizes();
 }
@@ -168,6 +169,7 @@ EdgeFacts SavedValues::FactsOf(ValueId v) const {
   EdgeFacts facts;
   const ValueMarks& marks = context_.marks[v];
   facts.type = graph_.value(v).type;
+  if (std::optional<Dims> parts = InEqualParts(facts.type.dims)) facts.type.dims = *std::move(parts);
   facts.feeds_product = FeedsProduct(v) || marks.from_product_input;
   facts.activation = MadeInForward(v);
   facts.fixed_batch = fixed_batch_;

@@ -69,7 +69,7 @@ class SavedValues {
 
   const Graph& graph_;
   const PassContext& context_;
-  bool fixed_batch_ = true;  // no tensor has a batch axis
+  bool fixed_batch_ = true;  // no tensor has samples
   Uses uses_;
   // Whether a normalization of rows makes the value, up to elementwise operators (rotary embeddings) and to those that
   // move its numbers.
