@@ -44,6 +44,7 @@ llvm::Error ExpectVariance(Graph& graph, PassContext& context);
 llvm::Error RoundProducts(Graph& graph, PassContext& context);
 // These make loops, order nodes and assign memory.
 llvm::Error FoldBias(Graph& graph, PassContext& context);
+llvm::Error LoopOverParts(Graph& graph, PassContext& context);
 llvm::Error MergeReshapes(Graph& graph, PassContext& context);
 llvm::Error RepeatCheapNodes(Graph& graph, PassContext& context);
 llvm::Error FuseLoops(Graph& graph, PassContext& context);
@@ -196,6 +197,9 @@ inline constexpr PassEntry kPasses[] = {
     {"fold-bias", Both(FoldBias), kCompressed, kPerCandidate, kAlways,
      "makes a bias an operand of its product; runs after add-gradients, whose rules know sums and products, "
      "and before fuse-loops takes sums"},
+    {"loop-over-parts", Training(LoopOverParts), kCompressed, kPerCandidate, kAlways,
+     "lets loops go over the parts of tensors whose samples do not come first, as their codes do; runs after "
+     "compress, which makes codes, and before merge-reshapes and dead-code, which remove reshapes"},
     {"merge-reshapes", Both(MergeReshapes), kCompressed, kPerCandidate, kAlways,
      "leaves no shape between two others, because tile-samples cuts only what has samples first; runs after "
      "compress, whose recipes follow reshapes, and before dead-code, which removes those without a reader"},

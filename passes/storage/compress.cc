@@ -6,10 +6,10 @@
 #include <map>
 
 #include "compiler/ops/codec_ops.h"
+#include "compiler/ops/equal_parts.h"
 #include "compiler/ops/graph_builder.h"
 #include "compiler/ops/op_table.h"
 #include "passes/pass.h"
-#include "passes/storage/equal_parts.h"
 #include "passes/storage/saved_values.h"
 #include "runtime/base/error.h"
 

@@ -1,9 +1,9 @@
 #include "passes/storage/expected_variance.h"
 
 #include "compiler/ops/codec_ops.h"
+#include "compiler/ops/equal_parts.h"
 #include "compiler/ops/op_table.h"
 #include "passes/pass.h"
-#include "passes/storage/equal_parts.h"
 
 namespace act {
 namespace {

@@ -28,12 +28,12 @@
 #include <set>
 
 #include "compiler/ops/codec_ops.h"
+#include "compiler/ops/equal_parts.h"
 #include "compiler/ops/graph_builder.h"
 #include "compiler/ops/op_table.h"
 #include "compiler/policy/compared_batches.h"
 #include "passes/pass.h"
 #include "passes/storage/cut_forward.h"
-#include "passes/storage/equal_parts.h"
 #include "passes/storage/recipes.h"
 #include "passes/storage/saved_values.h"
 #include "runtime/base/error.h"

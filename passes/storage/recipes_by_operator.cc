@@ -1,8 +1,8 @@
 // The cost of having a value in the backward pass, by the operator that makes it.
 #include <algorithm>
 
+#include "compiler/ops/equal_parts.h"
 #include "compiler/policy/large_loss.h"
-#include "passes/storage/equal_parts.h"
 #include "passes/storage/recipe_traits.h"
 #include "passes/storage/recipes.h"
 

@@ -5,10 +5,10 @@
 #include <set>
 #include <vector>
 
+#include "compiler/ops/equal_parts.h"
 #include "compiler/ops/op_table.h"
 #include "compiler/policy/large_loss.h"
 #include "passes/storage/cut_forward.h"
-#include "passes/storage/equal_parts.h"
 #include "passes/storage/recipes.h"
 
 namespace act {

@@ -1,5 +1,6 @@
 // Which values are stored for the backward pass, and in which form.
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "compiler/ir/dump.h"
@@ -193,6 +194,90 @@ TEST(Compress, EdgesAreWhatCrossesToTheBackwardPass) {
     y = Take(m.b.Add1("Relu", {Take(m.b.Add1("Add", {y, m.x}, {}, "residual"))}, {}, "relu"));
     y = Take(m.b.Add1("Gelu", {m.Conv(y, "conv2")}, {}, "gelu"));
     ExpectEdgesMatchTheGraph(CompileAt(level, m.Finish(y)));
+  }
+}
+
+constexpr int64_t kSteps = 64;
+const Dims kTimeFirst{kSteps, Dim::Batch(), 16}, kSamplesFirst{Dim::Batch(), kSteps, 16};
+
+// A perceptron with a normalization, in which a product reads a ReLU's result.
+ImportResult Perceptron(const Dims& dims) {
+  Model m(dims);
+  const auto product = [&m](ValueId x, const char* name, int64_t rows, int64_t columns) {
+    return Take(
+        m.b.Add1("MatMul", {x, m.Parameter(std::string(name) + ".weight", {rows, columns})}, {}, name));
+  };
+  const ValueId offset = m.Parameter("offset", {32});
+  ValueId y = Take(m.b.Add1("Sub", {product(m.x, "a", 16, 32), offset}, {}, "shifted"));
+  y = product(Take(m.b.Add1("Relu", {y}, {}, "relu")), "b", 32, 16);
+  y = Take(m.b.Add1(
+      "LayerNorm",
+      {Take(m.b.Add1("Add", {y, m.x}, {}, "sum")), m.Parameter("gamma", {16}), m.Parameter("beta", {16})},
+      Attrs({{"axis", int64_t{-1}}}), "norm"));
+  return m.Finish(Take(m.b.Add1("Square", {Take(m.b.Add1("Tanh", {y}, {}, "tanh"))}, {}, "square")));
+}
+
+TEST(Compress, SamplesNeedNotComeFirst) {
+  for (const char* level : {"L0", "L1", "L2", "L3"}) {
+    const Plan plan = CompileAt(level, Perceptron(kTimeFirst));
+    const Plan other = CompileAt(level, Perceptron(kSamplesFirst));
+    EXPECT_EQ(Forms(plan), Forms(other)) << level;
+    ASSERT_EQ(plan.edges.size(), other.edges.size()) << level;
+    for (size_t e = 0; e < plan.edges.size(); ++e)
+      EXPECT_EQ(plan.edges[e].bytes, other.edges[e].bytes) << level << " " << plan.edges[e].name;
+    ExpectEdgesMatchTheGraph(plan);
+  }
+}
+
+// The elements are no multiple of N of one size, so nothing is coded.
+TEST(Compress, SeveralAxesOfSamplesAreNoEqualParts) {
+  for (const Dims& dims : {Dims{16, Dim::Batch(), Dim::Batch(), 16}, Dims{16, Dim(1, 1), 16}}) {
+    Model m(dims);
+    const Plan plan = CompileAt("L2", m.Finish(Take(m.b.Add1("Tanh", {m.x}, {}, "tanh"))));
+    EXPECT_EQ(Forms(plan), Strings{"tanh (Tanh): keep"}) << ToString(dims);
+  }
+}
+
+// What decode makes has the numbers at the places where encode has read them.
+TEST(Compress, EqualPartsComeBackInTheirOwnShape) {
+  constexpr int64_t kBatch = 3;
+  std::vector<float> first(kSteps * kBatch * 16), last(first.size());
+  for (int64_t t = 0; t < kSteps; ++t)
+    for (int64_t n = 0; n < kBatch; ++n)
+      for (int64_t c = 0; c < 16; ++c) {
+        const auto number =
+            static_cast<float>(std::sin(.7 * static_cast<double>(t * t + 31 * n + 5 * c * n)));
+        first[static_cast<size_t>((t * kBatch + n) * 16 + c)] = number;
+        last[static_cast<size_t>((n * kSteps + t) * 16 + c)] = number;
+      }
+  const auto gradients = [&](const char* level, const Dims& dims, const std::vector<float>& image) {
+    CompileOptions options = testing_step::Checked(level, "none");
+    if (level != std::string("L0")) options.bits = 8;
+    const Plan plan = Take(Compile(Perceptron(dims), options));
+    std::map<std::string, std::vector<float>> named;
+    const auto outputs = Take(testing_step::RunStep(plan, testing_step::CpuKernels(),
+                                                    {{"image", testing_step::BytesOf(image)}},
+                                                    {.batch = kBatch, .check_memory = true}));
+    for (size_t i = 0; i < outputs.size(); ++i)
+      named[plan.train.graph.value(plan.train.graph.outputs[i]).name] = outputs[i];
+    return named;
+  };
+  const auto exact = gradients("L0", kSamplesFirst, last);
+  EXPECT_EQ(exact.size(), 7u) << "the loss and six gradients";
+  // Float32 adds samples in another order. With 8 bits, the step of a code is a 50th of its numbers' deviation, so the
+  // error is some .6 % of each, and less of their sums.
+  for (const auto& [level, allowed] : {std::pair{"L0", 1e-5}, {"L2", .01}, {"L3", .01}, {"L4", .01}}) {
+    const auto found = gradients(level, kTimeFirst, first);
+    for (const auto& [name, numbers] : exact) {
+      ASSERT_EQ(found.count(name), 1u) << level << " " << name;
+      double error = 0, square = 0;
+      for (size_t i = 0; i < numbers.size(); ++i) {
+        error += std::pow(numbers[i] - found.at(name)[i], 2);
+        square += std::pow(numbers[i], 2);
+      }
+      EXPECT_LE(std::sqrt(error), allowed * std::sqrt(square)) << level << " " << name;
+      EXPECT_GT(square, 0) << name;
+    }
   }
 }
 

@@ -1,4 +1,4 @@
-#include "passes/storage/equal_parts.h"
+#include "compiler/ops/equal_parts.h"
 
 #include <algorithm>
 
