@@ -213,7 +213,7 @@ ImportResult Perceptron(const Dims& dims) {
   y = Take(m.b.Add1(
       "LayerNorm",
       {Take(m.b.Add1("Add", {y, m.x}, {}, "sum")), m.Parameter("gamma", {16}), m.Parameter("beta", {16})},
-      Attrs({{"axis", int64_t{-1}}}), "norm"));
+      Attrs({{"axes", std::vector<int64_t>{2}}, {"epsilon", 1e-5}}), "norm"));
   return m.Finish(Take(m.b.Add1("Square", {Take(m.b.Add1("Tanh", {y}, {}, "tanh"))}, {}, "square")));
 }
 

@@ -63,12 +63,18 @@ OnnxModel& OnnxModel::Node(const std::string& name, const std::string& op,
   return *this;
 }
 
-OnnxModel& OnnxModel::Mean(const std::string& name, const std::string& input, const std::string& output) {
+OnnxModel& OnnxModel::Mean(const std::string& name, const std::string& input, const std::string& output,
+                           const std::vector<int64_t>& axes) {
   Node(name, "ReduceMean", {input}, output);
   onnx::AttributeProto& keepdims = *model_.mutable_graph()->mutable_node()->rbegin()->add_attribute();
   keepdims.set_name("keepdims");
   keepdims.set_type(onnx::AttributeProto::INT);
   keepdims.set_i(0);
+  if (axes.empty()) return *this;
+  onnx::AttributeProto& over = *model_.mutable_graph()->mutable_node()->rbegin()->add_attribute();
+  over.set_name("axes");
+  over.set_type(onnx::AttributeProto::INTS);
+  for (const int64_t axis : axes) over.add_ints(axis);
   return *this;
 }
 

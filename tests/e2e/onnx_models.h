@@ -29,8 +29,9 @@ class OnnxModel {
   OnnxModel& Weight(const std::string& name, const std::vector<int64_t>& dims, int64_t elements = -1);
   OnnxModel& Node(const std::string& name, const std::string& op, const std::vector<std::string>& inputs,
                   const std::string& output);
-  // ReduceMean over all axes, without keeping them: the result is a scalar.
-  OnnxModel& Mean(const std::string& name, const std::string& input, const std::string& output);
+  // ReduceMean over `axes`, without keeping them. None: over all, and the result is a scalar.
+  OnnxModel& Mean(const std::string& name, const std::string& input, const std::string& output,
+                  const std::vector<int64_t>& axes = {});
 
   std::string Bytes() const { return model_.SerializeAsString(); }
 
