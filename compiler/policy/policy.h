@@ -13,7 +13,7 @@ namespace act {
 
 // The facts about a forward value, read by the backward pass, from which the policy decides.
 struct EdgeFacts {
-  TensorType type;          // samples lead, or parts that count as samples (compiler/ops/equal_parts.h)
+  TensorType type;
   bool exact_bits = false;  // 0 or 1 only: one bit holds it exactly
   int64_t index_bits = 0;   // > 0: unsigned integers of this many bits
   bool statistic = false;   // a mean or a deviation: small, and a factor of many other values

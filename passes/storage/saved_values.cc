@@ -169,6 +169,7 @@ EdgeFacts SavedValues::FactsOf(ValueId v) const {
   EdgeFacts facts;
   const ValueMarks& marks = context_.marks[v];
   facts.type = graph_.value(v).type;
+  // The policy's samples are those of the code.
   if (std::optional<Dims> parts = InEqualParts(facts.type.dims)) facts.type.dims = *std::move(parts);
   facts.feeds_product = FeedsProduct(v) || marks.from_product_input;
   facts.activation = MadeInForward(v);
