@@ -45,4 +45,8 @@ std::optional<int64_t> IntegerOf(const llvm::json::Value& value) {
   return std::nullopt;
 }
 
+llvm::json::Value NumberOrNull(std::optional<double> number) {
+  return number && std::isfinite(*number) ? llvm::json::Value(*number) : llvm::json::Value(nullptr);
+}
+
 }  // namespace act

@@ -23,4 +23,7 @@ std::optional<int64_t> IntegerOf(const llvm::json::Value& value);
 // A text as JSON's: names of files, nodes and plans may have any bytes, and JSON is UTF-8.
 inline llvm::json::Value JsonText(llvm::StringRef text) { return llvm::json::fixUTF8(text); }
 
+// A number as JSON's, which has no NaN and no infinity: null for these, and where there is no number.
+llvm::json::Value NumberOrNull(std::optional<double> number);
+
 }  // namespace act

@@ -5,8 +5,6 @@
 #include <llvm/Support/JSON.h>
 #include <llvm/Support/raw_ostream.h>
 
-#include <cmath>
-
 #include "runtime/base/error.h"
 #include "runtime/base/json.h"
 #include "runtime/base/size.h"
@@ -58,14 +56,11 @@ std::string FormatCalibration(const Plan& before, const Calibration& calibration
 }
 
 std::string CalibrationJson(const Plan& before, const Calibration& calibration) {
-  const auto number = [](double value) {
-    return std::isfinite(value) ? llvm::json::Value(value) : llvm::json::Value(nullptr);
-  };
   llvm::json::Array edges;
   for (size_t e = 0; e < before.edges.size(); ++e) {
     if (calibration.measured[e] == 0) continue;
     edges.push_back(llvm::json::Object{{"name", JsonText(before.edges[e].name)},
-                                       {"variance", calibration.measured[e]},
+                                       {"variance", NumberOrNull(calibration.measured[e])},
                                        {"form_before", JsonText(before.edges[e].form)},
                                        {"form", JsonText(calibration.plan.edges[e].form)}});
   }
@@ -74,12 +69,12 @@ std::string CalibrationJson(const Plan& before, const Calibration& calibration) 
                           {"batch", calibration.batch},
                           {"bytes_before", calibration.bytes_before},
                           {"bytes", calibration.bytes_after},
-                          {"sum_of_edges", calibration.variance_before},
-                          {"predicted", calibration.variance_after},
-                          {"variance_before", number(calibration.checked_before.variance)},
-                          {"variance_before_error", number(calibration.checked_before.variance_error)},
-                          {"variance", number(calibration.checked_after.variance)},
-                          {"variance_error", number(calibration.checked_after.variance_error)},
+                          {"sum_of_edges", NumberOrNull(calibration.variance_before)},
+                          {"predicted", NumberOrNull(calibration.variance_after)},
+                          {"variance_before", NumberOrNull(calibration.checked_before.variance)},
+                          {"variance_before_error", NumberOrNull(calibration.checked_before.variance_error)},
+                          {"variance", NumberOrNull(calibration.checked_after.variance)},
+                          {"variance_error", NumberOrNull(calibration.checked_after.variance_error)},
                           {"edges", std::move(edges)}};
   return llvm::formatv("{0:2}\n", llvm::json::Value(std::move(json))).str();
 }

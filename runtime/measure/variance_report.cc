@@ -28,10 +28,6 @@ std::string WithError(double value, double error) {
   return std::isnan(error) ? Format("%.3g", value) : Format("%.3g +- %.1g", value, error);
 }
 
-llvm::json::Value Number(double value) {
-  return std::isfinite(value) ? llvm::json::Value(value) : llvm::json::Value(nullptr);
-}
-
 double SumOfEdges(const GradientVariance& result) {
   double sum = 0;
   for (const EdgeVariance& edge : result.edges) sum += edge.estimate.variance;
@@ -39,10 +35,10 @@ double SumOfEdges(const GradientVariance& result) {
 }
 
 void AddEstimate(llvm::json::Object& json, const GradientEstimate& estimate) {
-  json["variance"] = Number(estimate.variance);
-  json["variance_error"] = Number(estimate.variance_error);
-  json["bias"] = Number(estimate.bias);
-  json["bias_error"] = Number(estimate.bias_error);
+  json["variance"] = NumberOrNull(estimate.variance);
+  json["variance_error"] = NumberOrNull(estimate.variance_error);
+  json["bias"] = NumberOrNull(estimate.bias);
+  json["bias_error"] = NumberOrNull(estimate.bias_error);
 }
 
 std::string Against(const ReferenceVariance& reference) {
@@ -59,12 +55,12 @@ std::string Against(const ReferenceVariance& reference) {
 }
 
 llvm::json::Object AgainstJson(const ReferenceVariance& reference) {
-  llvm::json::Object json{{"model", reference.model},
-                          {"level", reference.level},
+  llvm::json::Object json{{"model", JsonText(reference.model)},
+                          {"level", JsonText(reference.level)},
                           {"compute", ToString(reference.compute)},
-                          {"gradient_norm", Number(reference.gradient_norm)},
-                          {"without_codes", Number(reference.without_codes.variance)},
-                          {"without_codes_error", Number(reference.without_codes.variance_error)}};
+                          {"gradient_norm", NumberOrNull(reference.gradient_norm)},
+                          {"without_codes", NumberOrNull(reference.without_codes.variance)},
+                          {"without_codes_error", NumberOrNull(reference.without_codes.variance_error)}};
   AddEstimate(json, reference.total);
   return json;
 }
@@ -146,12 +142,12 @@ std::string GradientVarianceJson(const Plan& plan, const GradientVariance& resul
                           {"mini_batches", result.batches},
                           {"repeats", result.repeats},
                           {"rounded_products", static_cast<int64_t>(result.rounded_products)},
-                          {"gradient_norm", Number(result.gradient_norm)},
+                          {"gradient_norm", NumberOrNull(result.gradient_norm)},
                           {"saved_bytes", saved_bytes},
                           {"saved_bytes_uncompressed", uncompressed}};
   AddEstimate(json, result.total);
   if (result.reference) json["reference"] = AgainstJson(*result.reference);
-  if (!result.edges.empty()) json["sum_of_edges"] = Number(SumOfEdges(result));
+  if (!result.edges.empty()) json["sum_of_edges"] = NumberOrNull(SumOfEdges(result));
   json["edges"] = std::move(edges);
   json["rerun"] = std::move(rerun);
   return llvm::formatv("{0:2}\n", llvm::json::Value(std::move(json))).str();

@@ -55,10 +55,6 @@ llvm::Error Failed(const std::string& path) {
   return MakeError("--log", path + " cannot be written: " + std::strerror(errno));
 }
 
-llvm::json::Value NumberOrNull(std::optional<double> number) {
-  return number && std::isfinite(*number) ? llvm::json::Value(*number) : llvm::json::Value(nullptr);
-}
-
 }  // namespace
 
 llvm::Expected<std::unique_ptr<RunLog>> RunLog::Open(const std::string& path,

@@ -105,7 +105,7 @@ llvm::json::Object OptimizerJson(const std::string& name, const Hyperparameters&
   llvm::json::Object json{{"name", name}};
   const OptimizerInfo* optimizer = FindOptimizer(name);
   for (const HyperparameterInfo& info : AllHyperparameters())
-    if (optimizer && optimizer->Takes(info.member)) json[info.name] = hyper.*info.member;
+    if (optimizer && optimizer->Takes(info.member)) json[info.name] = NumberOrNull(hyper.*info.member);
   return json;
 }
 
@@ -174,19 +174,17 @@ std::string RunReportJson(const RunReport& report) {
   const StepTimes step = Summarize(result.step_seconds);
   llvm::json::Array evaluations;
   for (const Evaluation& evaluation : result.evaluations) {
-    evaluations.push_back(
-        llvm::json::Object{{"epoch", static_cast<int64_t>(evaluation.epoch)},
-                           {"loss", evaluation.loss},
-                           {"accuracy", evaluation.accuracy ? llvm::json::Value(*evaluation.accuracy)
-                                                            : llvm::json::Value(nullptr)}});
+    evaluations.push_back(llvm::json::Object{{"epoch", static_cast<int64_t>(evaluation.epoch)},
+                                             {"loss", NumberOrNull(evaluation.loss)},
+                                             {"accuracy", NumberOrNull(evaluation.accuracy)}});
   }
   llvm::json::Array adaptations;
   for (const Adaptation& a : report.adaptations) {
     adaptations.push_back(llvm::json::Object{{"step", static_cast<int64_t>(a.step)},
                                              {"measured", a.measured},
                                              {"moved", a.moved},
-                                             {"sum_of_edges", a.variance_before},
-                                             {"predicted", a.variance_after},
+                                             {"sum_of_edges", NumberOrNull(a.variance_before)},
+                                             {"predicted", NumberOrNull(a.variance_after)},
                                              {"bytes", a.bytes},
                                              {"peak_bytes", a.peak_bytes},
                                              {"seconds", a.seconds}});
