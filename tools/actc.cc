@@ -83,10 +83,14 @@ void PrintWarnings(const std::vector<std::string>& warnings) {
 }
 
 llvm::Error Run(const CompileFlags& f, CompileRequest request) {
-  ACT_CHECK_OK(CheckOutputs(f.model, {{"-o", f.output},
-                                      {"--report-json", f.report_json},
-                                      {"--report-html", f.report_html},
-                                      {"--emit-onnx", f.emit_onnx}}));
+  ACT_CHECK_OK(CheckOutputs({{"", f.model},
+                             {"--checkpoint", f.checkpoint},
+                             {"--optimizer-model", f.optimizer_model},
+                             {"--plugin", f.plugin}},
+                            {{"-o", f.output},
+                             {"--report-json", f.report_json},
+                             {"--report-html", f.report_html},
+                             {"--emit-onnx", f.emit_onnx}}));
   if (request.compare) {
     if (request.compare->measure_rates) {
       ACT_TRY(request.compare->rates,

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "compiler/emit/export_trained.h"
 #include "runtime/base/error.h"
@@ -25,6 +26,7 @@
 #include "runtime/plan/plan_io.h"
 #include "runtime/plan/plugins.h"
 #include "runtime/train/checkpoint.h"
+#include "runtime/train/checkpoint_files.h"
 #include "runtime/train/input_staging.h"
 #include "runtime/train/kernel_record.h"
 #include "runtime/train/run_report.h"
@@ -164,15 +166,30 @@ llvm::Expected<Opened> Open(const RunFlags& f, const Plan& plan, const Hyperpara
   return opened;
 }
 
+// Whether the run can write its files, and would lose none that it reads.
+llvm::Error CheckFiles(const RunFlags& f) {
+  const std::string best = f.save_best.empty() ? "" : CheckpointFiles(f.save).best();
+  // A state, and a plan, may take the place of the one from which it is made.
+  std::vector<InputPath> inputs = {{"", f.plan, {"--save-plan"}},
+                                   {f.resume ? "--resume" : "--load", f.load, {"--save", "--save-best"}},
+                                   {"--inputs", f.inputs},
+                                   {"--variance-reference", f.measurement.reference()}};
+  for (const std::string& plugin : f.plugins) inputs.push_back({"--plugin", plugin});
+  AddDataFiles("--data", f.data, inputs);
+  AddDataFiles("--eval-data", f.eval_data, inputs);
+  return CheckOutputs(inputs, {{"--save", f.save},
+                               {"--save-best", best},
+                               {"--export-onnx", f.export_onnx},
+                               {"--dump-step", f.dump_step},
+                               {"--report-json", f.report_json},
+                               {"--report-html", f.report_html},
+                               {"--save-plan", f.measurement.save_plan()},
+                               {"--log", f.log, /*appends=*/true}});
+}
+
 llvm::Error Run(const RunFlags& f, const Plan& plan, const Hyperparameters& hyper,
                 const LearningRateSchedule& schedule, Tuning tuning, const Saving& saving) {
-  ACT_CHECK_OK(CheckOutputs(f.plan, {{"--save", f.save},
-                                     {"--export-onnx", f.export_onnx},
-                                     {"--dump-step", f.dump_step},
-                                     {"--report-json", f.report_json},
-                                     {"--report-html", f.report_html}}));
-  // It may take the place of the plan from which it is made.
-  ACT_CHECK_OK(CheckOutputs("", {{"--save-plan", f.measurement.save_plan()}}));
+  ACT_CHECK_OK(CheckFiles(f));
   const int threads = f.threads > 0 ? static_cast<int>(f.threads) : PhysicalCores();
   omp_set_num_threads(threads);
   const auto say = [](const std::string& line) { llvm::errs() << kTool << ": " << line << "\n"; };

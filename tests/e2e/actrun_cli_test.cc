@@ -163,8 +163,41 @@ TEST_F(Actrun, NamesAFileThatWouldBeLost) {
   ExpectRefused(Command({"--save=" + (scratch_ / "./plan.bin")}), {"--save", "is the file that is read"});
   ExpectRefused(Command({"--save=" + twice, "--export-onnx=" + twice}),
                 {"--export-onnx", "written by --save, too"});
+  ExpectRefused(Command({"--log=" + plan()}), {"--log", "is the file that is read"});
   EXPECT_TRUE(before == ReadFile(plan())) << "the plan was touched";
-  ExpectDone(Command({"--save=/dev/null", "--report-json=/dev/null"}));
+  ExpectDone(Command({"--save=/dev/null", "--report-json=/dev/null", "--log=/dev/null"}));
+  ExpectRefused(Command({"--report-json=" + twice, "--log=" + twice}),
+                {"--log", "written by --report-json, too"});
+  EXPECT_EQ(List(scratch_.path()), (std::vector<std::string>{"plan.bin"}));
+}
+
+// Whatever names a file that is read, and whatever would replace it.
+TEST_F(Actrun, NamesDataThatWouldBeLost) {
+  const std::string inputs = scratch_ / "inputs.safetensors", start = scratch_ / "start.safetensors";
+  WriteTensors(inputs, inputs_);
+  const std::string bytes = ReadFile(inputs);
+  WriteFile(scratch_ / "more.safetensors", bytes);
+  ExpectDone(Command({"--save=" + start}));
+  const std::vector<std::string> before = List(scratch_.path());
+  const auto expect = [&](const std::vector<std::string>& flags, const std::string& output,
+                          const std::string& reader) {
+    for (const std::string flag :
+         {"--save", "--export-onnx", "--dump-step", "--report-json", "--report-html", "--log"}) {
+      std::vector<std::string> args = flags;
+      args.push_back(flag + "=" + output);
+      ExpectRefused(Command(args), {flag + ": " + output, "the file that " + reader + " reads"});
+    }
+  };
+  expect({"--inputs=" + inputs}, inputs, "--inputs");
+  expect({"--data=" + inputs}, scratch_ / "./inputs.safetensors", "--data");
+  expect({"--data=" + (scratch_ / "m*.safetensors"), "--eval-data=image=" + inputs + ",label=" + inputs},
+         inputs, "--eval-data");
+  expect({"--data=" + (scratch_ / "[im]*.safetensors")}, scratch_ / "more.safetensors", "--data");
+  ExpectRefused(Command({"--load=" + start, "--report-json=" + start}), {"--report-json", "--load reads"});
+  EXPECT_TRUE(bytes == ReadFile(inputs));
+  EXPECT_EQ(List(scratch_.path()), before);
+  // A run may go on in the file from which it began.
+  ExpectDone(Command({"--load=" + start, "--save=" + start}));
 }
 
 TEST_F(Actrun, KeepsTheOldCheckpointWhereTheDiskIsFull) {

@@ -249,7 +249,8 @@ TEST_F(FollowedRun, WrongFlags) {
   ExpectWrongUsage(Command({"--warmup=5", "--lr-schedule=onecycle"}), {"--lr-schedule", "--warmup"});
   ExpectWrongUsage({ToolPath("actrun"), scratch_ / "plan", "--variance=2", Flag("log", "log")}, {"--log"});
   ExpectRefused(Command({"--log=/dev/null/log"}), {"--log", "/dev/null/log"});
-  ExpectRefused(Command({Flag("log", "plan")}), {"--log", "is no log of actrun"});
+  WriteFile(scratch_ / "text", "a text\n");
+  ExpectRefused(Command({Flag("log", "text")}), {"--log", "is no log of actrun"});
   ExpectRefused(Command({"--report-html=/dev/null/page"}), {"/dev/null/page"});
   ExpectWrongUsage({ToolPath("actc"), "m.onnx", "--optimizer=none", "--grad-norm"},
                    {"--grad-norm", "needs an optimizer"});
