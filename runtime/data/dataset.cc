@@ -239,6 +239,12 @@ llvm::Expected<std::unique_ptr<BatchSource>> OpenDataSet(const std::vector<Input
     result->Warn(flag + ": has " + std::to_string(samples) + " samples, fewer than the batch of " +
                  std::to_string(batch) +
                  ": each step takes all of them, and memory is planned for the batch");
+  if (const int64_t left = samples % batch; left > 0 && !options.partial_batch)
+    result->Warn(flag + ": has " + std::to_string(samples) +
+                 " samples, no multiple of the model's fixed batch of " + std::to_string(batch) + ": " +
+                 (options.shuffle
+                      ? "each epoch leaves out " + std::to_string(left) + ", others each time"
+                      : "the last " + std::to_string(left) + (left == 1 ? " is" : " are") + " never used"));
   return result;
 }
 

@@ -29,6 +29,7 @@ class Prefetcher : public BatchSource {
         offsets_(Offsets(sample_bytes_, batch)),
         batch_(batch) {
     parts_.reserve(sample_bytes_.size());
+    TakeOverWarnings();
   }
   ~Prefetcher() override { Forget(); }
 

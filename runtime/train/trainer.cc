@@ -77,6 +77,7 @@ class Loop {
     ACT_CHECK_OK(BindLastBatches());
     TakeRoomForRecords();
     Warn();
+    WarnOfEvaluation();
     if (EndsEarly()) return std::move(result_);
     while (!result_.interrupted && position_.epoch < last_epoch_) {
       const int64_t batch = data_.Next(executor_.layout().batch);
@@ -169,6 +170,12 @@ class Loop {
 
   void Warn() {
     for (const std::string& warning : data_.TakeWarnings()) progress_.Say("actrun: warning: " + warning);
+  }
+
+  void WarnOfEvaluation() {
+    if (!eval_data_) return;
+    for (const std::string& warning : eval_data_->TakeWarnings())
+      progress_.Say("actrun: warning: " + warning);
   }
 
   // Warns once: what follows from the first NaN is of no interest.
@@ -308,8 +315,7 @@ class Loop {
     if (!eval_data_) return llvm::Error::success();
     ACT_TRY(Evaluation evaluation, Evaluate(executor_, *eval_data_, State()));
     evaluation.epoch = position_.epoch;
-    for (const std::string& warning : eval_data_->TakeWarnings())
-      progress_.Say("actrun: warning: " + warning);
+    WarnOfEvaluation();
     progress_.Say(Describe(evaluation));
     result_.evaluations.push_back(evaluation);
     position_.best.Add(evaluation);

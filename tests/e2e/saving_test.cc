@@ -203,6 +203,25 @@ TEST_F(Saving, ResumesBitIdenticallyWithAFixedBatch) {
   ExpectResumes({kToEnd, "--momentum=0.9"}, {1, 5, 7, 15});
 }
 
+TEST_F(Saving, TellsWhatAFixedBatchLeavesOut) {
+  Compile({"-O", "L2"}, "fixed.onnx");
+  const std::string told = "actrun: warning: --";
+  for (const char* prefetch : {"--prefetch=true", "--prefetch=false"}) {
+    const std::string err = Run("run", {"--epochs=3", prefetch});
+    for (const std::string part :
+         {"data: has 22 samples, no multiple of the model's fixed batch of 4: each epoch "
+          "leaves out 2, others each time\n",
+          "eval-data: has 9 samples, no multiple of the model's fixed batch of 4: the "
+          "last 1 is never used\n"}) {
+      const size_t at = err.find(told + part);
+      EXPECT_NE(at, std::string::npos) << err;
+      EXPECT_EQ(err.find(told + part, at + 1), std::string::npos) << "twice: " << err;
+    }
+  }
+  Compile({"-O", "L2"});
+  EXPECT_EQ(Run("other", {"--epochs=1"}).find(told), std::string::npos);
+}
+
 TEST_F(Saving, ResumesBitIdenticallyWithAdaptedLevels) {
   Compile({"-O", "L2", "--bits=3"});
   ExpectResumes({kToEnd, "--momentum=0.9", "--adapt-every=4"}, {3, 4, 6, 8, 12, 18});

@@ -207,6 +207,20 @@ TEST_F(DataSetTest, ABatchLargerThanTheDataSetIsTold) {
   EXPECT_TRUE(Open({.shuffle = true}, 2)->TakeWarnings().empty());
 }
 
+TEST_F(DataSetTest, WhatAFixedBatchLeavesOutIsTold) {
+  Write(10, 10);
+  const std::string told = "--data: has 10 samples, no multiple of the model's fixed batch of ";
+  const auto warnings = [&](bool shuffle, bool partial_batch, int64_t batch) {
+    return Open({.shuffle = shuffle, .partial_batch = partial_batch}, batch)->TakeWarnings();
+  };
+  EXPECT_EQ(warnings(true, false, 4),
+            std::vector<std::string>{told + "4: each epoch leaves out 2, others each time"});
+  EXPECT_EQ(warnings(false, false, 4), std::vector<std::string>{told + "4: the last 2 are never used"});
+  EXPECT_EQ(warnings(false, false, 3), std::vector<std::string>{told + "3: the last 1 is never used"});
+  EXPECT_TRUE(warnings(true, false, 5).empty());
+  EXPECT_TRUE(warnings(true, true, 4).empty());
+}
+
 TEST_F(DataSetTest, NotFiniteNumbersAreToldOnce) {
   Write(4, 4);
   std::vector<float> image(8, 1.f);
