@@ -157,6 +157,8 @@ llvm::Expected<Opened> Open(const RunFlags& f, const Plan& plan, const Hyperpara
     ACT_CHECK_OK(LoadCheckpoint(f.load, *opened.executor, opened.position));
   if (f.seed.getNumOccurrences()) opened.position.seed = f.seed;
   ACT_CHECK_OK(OpenSources(f, plan, opened));
+  if (const std::string anew = GoOnWithData(opened.position, opened.data->SamplesPerEpoch()); !anew.empty())
+    llvm::errs() << kTool << ": warning: " << f.load << ": " << anew << "\n";
   if (ReadsAhead(f))
     opened.staging_bytes = PrefetchInputs(plan, opened.executor->layout(), opened.data, opened.eval_data);
   if (f.verbose == "dispatch") {

@@ -82,6 +82,7 @@ llvm::Expected<TrainPosition> PositionIn(const Safetensors& file, uint64_t seed)
   ACT_TRY(const int64_t seed_read, ReadScalar(file, "seed", static_cast<int64_t>(seed)));
   ACT_TRY(const int64_t epoch, ReadScalar(file, "epoch", 0));
   ACT_TRY(read.position, ReadScalar(file, "position", 0));
+  ACT_TRY(read.samples, ReadScalar(file, "samples", 0));
   ACT_TRY(read.best, ReadBest(file));
   read.step = static_cast<uint64_t>(step);
   read.seed = static_cast<uint64_t>(seed_read);
@@ -146,6 +147,16 @@ std::string CheckpointName(const PersistentTensor& tensor) {
   }
 }
 
+std::string GoOnWithData(TrainPosition& position, int64_t samples) {
+  const int64_t before = std::exchange(position.samples, samples);
+  const bool same = before > 0 ? before == samples : position.position <= samples;
+  if (same || samples == 0 || position.position == 0) return "";
+  const int64_t seen = std::exchange(position.position, 0);
+  return std::to_string(seen) + (before > 0 ? " of " + std::to_string(before) : "") +
+         " samples of an epoch were seen, and the data now has " + std::to_string(samples) +
+         ": the epoch begins anew";
+}
+
 llvm::Error StartOptimizerState(const Executor& executor, const Hyperparameters& hyper) {
   const auto value = static_cast<float>(hyper.initial_accumulator_value);
   for (const PersistentTensor& tensor : executor.persistents()) {
@@ -163,6 +174,7 @@ llvm::Error SaveCheckpoint(const std::string& path, const Executor& executor, co
                                     {"seed", Scalar(seed)},
                                     {"epoch", Scalar(epoch)},
                                     {"position", Scalar(position.position)}};
+  if (position.samples > 0) named.push_back({"samples", Scalar(position.samples)});
   const KernelRecord record = RecordOf(executor);
   const int64_t kernels[] = {record.work, record.kernels};
   named.push_back({"kernels",

@@ -6,6 +6,7 @@
 //                             exp_avg_sq, sum
 //   step, seed                i64 scalars: steps done; the seed of shuffling, dropout and rounding
 //   epoch, position           i64 scalars: the current epoch, and its samples that have been seen
+//   samples                   i64 scalar: those of an epoch of the data; absent without --data
 //   kernels                   i64[2]: see KernelRecord
 //   best_loss, best_accuracy  f64 scalars: see BestEvaluations; absent before the first evaluation
 //   stale_evaluations         i64[2]: of the loss and of the accuracy, as in BestEvaluations
@@ -44,6 +45,7 @@ struct TrainPosition {
   uint64_t seed = 0;
   uint64_t epoch = 0;    // epochs done
   int64_t position = 0;  // samples of the next epoch done
+  int64_t samples = 0;   // of an epoch; 0: not known, or there are no epochs
   BestEvaluations best = {};
   bool operator==(const TrainPosition&) const = default;
 };
@@ -76,6 +78,10 @@ llvm::Error LoadCheckpoint(const std::string& path, Executor& executor, TrainPos
 
 // Where the run of a checkpoint stood. Its tensors are not read. Errors: a file that is not a checkpoint.
 llvm::Expected<TrainPosition> ReadPosition(const std::string& path);
+
+// Prepares to go on with data of `samples` samples an epoch (0: without epochs). If it had others, or fewer than those
+// that the position has seen, its order means nothing: the epoch begins anew. Returns what to tell of that, or "".
+std::string GoOnWithData(TrainPosition& position, int64_t samples);
 
 // The initial optimizer state: zeros, and for Adagrad's sums their initial value.
 llvm::Error StartOptimizerState(const Executor& executor, const Hyperparameters& hyper);

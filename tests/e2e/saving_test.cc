@@ -203,6 +203,32 @@ TEST_F(Saving, ResumesBitIdenticallyWithAFixedBatch) {
   ExpectResumes({kToEnd, "--momentum=0.9"}, {1, 5, 7, 15});
 }
 
+TEST_F(Saving, DataOfAnotherNumberOfSamplesBeginsItsEpochAnew) {
+  Run("start", {"--steps=3"});  // 12 of 22 samples
+  const std::string start = scratch_ / "start/run.st", load = "--load=" + start;
+  const std::string told = "actrun: warning: " + start + ": 12 ";
+  EXPECT_EQ(Run("same", {"--epochs=1", load}).find(told), std::string::npos);
+  EXPECT_EQ(Numbers("same", "losses").size(), 3u);
+  Tensors old = Take(ReadTensors(start));
+  ASSERT_EQ(old["samples"].data, std::vector<double>{kSamples});
+  old.erase("samples");
+
+  WriteData("train", 9);
+  const std::string err = Run("fewer", {"--epochs=1", load});
+  EXPECT_NE(
+      err.find(told + "of 22 samples of an epoch were seen, and the data now has 9: the epoch begins anew"),
+      std::string::npos)
+      << err;
+  EXPECT_EQ(Numbers("fewer", "losses").size(), 3u) << "a whole epoch";
+  WriteData("train", 40);
+  EXPECT_NE(Run("more", {"--epochs=1", load}).find(told), std::string::npos);
+  EXPECT_EQ(Numbers("more", "losses").size(), 10u);
+  // A file that does not tell the number goes on where it was, if there is such a sample.
+  WriteTensors(start, old);
+  EXPECT_EQ(Run("more", {"--epochs=1", load}).find(told), std::string::npos);
+  EXPECT_EQ(Numbers("more", "losses").size(), 7u);
+}
+
 TEST_F(Saving, TellsWhatAFixedBatchLeavesOut) {
   Compile({"-O", "L2"}, "fixed.onnx");
   const std::string told = "actrun: warning: --";

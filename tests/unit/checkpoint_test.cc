@@ -75,6 +75,38 @@ TEST_F(CheckpointTest, HoldsTheNamesThatAreDocumented) {
             "position:i64[] seed:i64[] stale_evaluations:i64[2] step:i64[] ");
 }
 
+TEST_F(CheckpointTest, HoldsTheNumberOfSamplesOfItsData) {
+  auto executor = NewExecutor();
+  for (const TrainPosition& position :
+       {TrainPosition{.step = 2, .position = 6, .samples = 11}, TrainPosition{.step = 2}}) {
+    ASSERT_EQ(Text(SaveCheckpoint(folder_ / "c", *executor, position)), "");
+    EXPECT_EQ(Take(ReadPosition(folder_ / "c")), position);
+  }
+  EXPECT_FALSE(Take(Safetensors::Open(folder_ / "c")).Find("samples")) << "0 is left out";
+}
+
+TEST(GoOnWithData, StartsTheEpochAnewWhereItsOrderMeansNothing) {
+  const TrainPosition within{.step = 2, .epoch = 3, .position = 6, .samples = 11};
+  TrainPosition same = within, other = within, at_start = within, unknown = within, beyond = within,
+                endless = within;
+  EXPECT_EQ(GoOnWithData(same, 11), "");
+  EXPECT_EQ(same, within);
+  EXPECT_EQ(GoOnWithData(other, 30),
+            "6 of 11 samples of an epoch were seen, and the data now has 30: the epoch begins anew");
+  EXPECT_EQ(other, (TrainPosition{.step = 2, .epoch = 3, .position = 0, .samples = 30}));
+  at_start.position = 0;
+  EXPECT_EQ(GoOnWithData(at_start, 30), "");
+  EXPECT_EQ(at_start.samples, 30);
+  // Of a file that does not tell the number.
+  unknown.samples = beyond.samples = 0;
+  EXPECT_EQ(GoOnWithData(unknown, 6), "");
+  EXPECT_EQ(unknown.position, 6);
+  EXPECT_EQ(GoOnWithData(beyond, 5),
+            "6 samples of an epoch were seen, and the data now has 5: the epoch begins anew");
+  EXPECT_EQ(beyond.position, 0);
+  EXPECT_EQ(GoOnWithData(endless, 0), "");
+}
+
 TEST(BestEvaluations, KeepTheLowestLossAndTheHighestAccuracy) {
   BestEvaluations best;
   best.Add({.epoch = 1, .loss = std::nan(""), .accuracy = 0.5});
