@@ -86,6 +86,9 @@ std::string ProcessorName() {
 }
 
 int64_t ResidentPeakBytes() {
+  // getrusage would also count the process that started this one, up to its exec.
+  const int64_t kib = ReadKey("/proc/self/status", "VmHWM:", 0);
+  if (kib > 0) return SaturatingMul(kib, 1024);
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
   return int64_t{usage.ru_maxrss} * 1024;

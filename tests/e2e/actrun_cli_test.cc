@@ -307,6 +307,17 @@ TEST_F(Actrun, WritesTheTimesOfNodesWhereTheyAreAskedFor) {
 }
 
 // A report is valid JSON whatever bytes a file's name has. (Where assertions are on, LLVM ends the process otherwise.)
+// Until its exec, a process has the memory of the one that started it.
+TEST_F(Actrun, TheResidentPeakIsThatOfTheRunAlone) {
+  const auto peak = [&] {
+    ExpectDone(Command({"--report-json=" + (scratch_ / "run.json")}));
+    return *Take(ReadJson(scratch_ / "run.json")).getInteger("resident_peak_bytes");
+  };
+  const int64_t before = peak();
+  const std::vector<char> memory(size_t{1} << 29, 1);  // pages that this process has
+  EXPECT_LT(peak(), before + static_cast<int64_t>(memory.size()) / 2);
+}
+
 TEST_F(Actrun, NamesInAReportAreUtf8) {
   const std::string model = scratch_ / "net\xff.onnx", report = scratch_ / "run.json";
   std::filesystem::copy_file(Golden("model.onnx"), model);
