@@ -84,9 +84,7 @@ llvm::Expected<Plan> ReadRunnable(const RunFlags& f, const std::string& path) {
 // Whether each batch of --data is read while the step before it computes.
 bool ReadsAhead(const RunFlags& f) { return f.prefetch && !f.data.empty() && !f.measurement.Requested(); }
 
-llvm::Error OpenSources(const RunFlags& f, const Plan& plan, Opened& opened) {
-  const int64_t batch = opened.executor->layout().batch;
-  const uint64_t seed = opened.position.seed;
+llvm::Error OpenSources(const RunFlags& f, const Plan& plan, int64_t batch, uint64_t seed, Opened& opened) {
   const DataSetOptions options{.shuffle = true, .seed = seed, .partial_batch = !plan.fixed_batch};
   const DataSetOptions eval_options{.shuffle = false, .seed = seed, .partial_batch = !plan.fixed_batch};
   const std::vector<InputSlot> slots = InputSlots(plan.train.graph);
@@ -145,18 +143,23 @@ llvm::Expected<Opened> Open(const RunFlags& f, const Plan& plan, const Hyperpara
   ACT_TRY(MemoryLayout layout, LayOut(plan, f.batch > 0 ? static_cast<int64_t>(f.batch) : plan.default_batch,
                                       machine.device.target()));
   ACT_CHECK_OK(CheckRoom(f, plan, layout, machine.device, options.beside_bytes));
+  const bool loads = options.load && !f.load.empty();
   Opened opened;
+  opened.position.seed = plan.seed;
+  if (loads) {
+    ACT_TRY(opened.position, ReadPosition(f.load, plan.seed));
+  }
+  const uint64_t seed = f.seed.getNumOccurrences() ? static_cast<uint64_t>(f.seed) : opened.position.seed;
+  // Before kernels are bound, which may take seconds to time them.
+  ACT_CHECK_OK(OpenSources(f, plan, layout.batch, seed, opened));
   ACT_TRY(opened.executor, Executor::Create(plan, std::move(layout), machine.device, machine.kernels,
                                             {.threads = machine.threads,
                                              .check_memory = f.check_memory,
                                              .tuner = machine.tuner,
                                              .evaluates = !f.eval_data.empty()}));
-  opened.position.seed = plan.seed;
   ACT_CHECK_OK(StartOptimizerState(*opened.executor, hyper));
-  if (options.load && !f.load.empty())
-    ACT_CHECK_OK(LoadCheckpoint(f.load, *opened.executor, opened.position));
-  if (f.seed.getNumOccurrences()) opened.position.seed = f.seed;
-  ACT_CHECK_OK(OpenSources(f, plan, opened));
+  if (loads) ACT_CHECK_OK(LoadCheckpoint(f.load, *opened.executor, opened.position));
+  opened.position.seed = seed;
   if (const std::string anew = GoOnWithData(opened.position, opened.data->SamplesPerEpoch()); !anew.empty())
     llvm::errs() << kTool << ": warning: " << f.load << ": " << anew << "\n";
   if (ReadsAhead(f))

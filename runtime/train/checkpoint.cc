@@ -250,9 +250,9 @@ llvm::Expected<CodeLevels> ReadCodeLevels(const std::string& path) {
   return levels;
 }
 
-llvm::Expected<TrainPosition> ReadPosition(const std::string& path) {
+llvm::Expected<TrainPosition> ReadPosition(const std::string& path, uint64_t seed) {
   ACT_TRY(const Safetensors file, Safetensors::Open(path));
-  return PositionIn(file, 0);
+  return PositionIn(file, seed);
 }
 
 llvm::Error LoadCheckpoint(const std::string& path, Executor& executor, TrainPosition& position) {

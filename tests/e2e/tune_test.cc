@@ -87,6 +87,17 @@ TEST_F(Tune, IsOnByDefaultAndTheVariableTurnsItOff) {
   EXPECT_TRUE(Holds(Run({"--tune=on"}).out, " timed before, "));
 }
 
+// The error is the first line: nothing was timed before.
+TEST_F(Tune, FilesThatAreNoneAreToldBeforeKernelsAreTimed) {
+  const std::string absent = scratch_ / "absent.safetensors", wrong = scratch_ / "wrong.safetensors";
+  WriteFile(wrong, "a text");
+  for (const std::string flag : {"--data", "--inputs", "--load"}) {
+    ExpectRefused(Command({"--tune=force", flag + "=" + absent}), {"absent.safetensors", "cannot open"});
+    ExpectRefused(Command({"--tune=force", flag + "=" + wrong}), {"wrong.safetensors"});
+  }
+  EXPECT_FALSE(Exists(folder()));
+}
+
 TEST_F(Tune, OffLeavesNoFile) {
   const Outcome outcome = Run({"--tune=off"});
   EXPECT_FALSE(Exists(folder()));
