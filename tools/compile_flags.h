@@ -137,7 +137,8 @@ struct CompileFlags {
   llvm::cl::opt<std::string> workspace{"workspace",
                                        llvm::cl::desc("Limit of one kernel's scratch memory (default: none)"),
                                        llvm::cl::value_desc("SIZE"), llvm::cl::cat(compile)};
-  SeedFlag seed{"seed", llvm::cl::desc("Seed of --init, dropout and rounding (default 0)"),
+  SeedFlag seed{"seed",
+                llvm::cl::desc("Seed of --init, and actrun's own where it is given none (default: 0)"),
                 llvm::cl::value_desc("S"), llvm::cl::cat(compile)};
 
   llvm::cl::opt<std::string> loss{

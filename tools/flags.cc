@@ -33,6 +33,8 @@ bool Refuse(StringRef name, const char* expected, StringRef found, const char* h
   return true;  // LLVM's parsers return whether there is an error
 }
 
+bool IsDigits(StringRef text) { return !text.empty() && llvm::all_of(text, llvm::isDigit); }
+
 // Is there a value, and is it empty? A flag that stands alone has none, which LLVM passes as no text at all.
 bool IsEmptyValue(StringRef text) { return text.empty() && text.data() != nullptr; }
 
@@ -134,14 +136,15 @@ bool WholeNumberParser::parse(cl::Option&, StringRef name, StringRef text, long 
   if (!text.getAsInteger(0, value)) return false;
   StringRef digits = text;
   digits.consume_front("-");
-  const bool whole = !digits.empty() && llvm::all_of(digits, llvm::isDigit);
-  return Refuse(name, whole ? "a whole number of at most 63 bits" : "a whole number", text,
+  return Refuse(name, IsDigits(digits) ? "a whole number of at most 63 bits" : "a whole number", text,
                 "write it in digits, as 64");
 }
 
 bool SeedParser::parse(cl::Option&, StringRef name, StringRef text, unsigned long long& value) {
-  return text.getAsInteger(0, value) &&
-         Refuse(name, "a whole number that is not negative", text, "write it in digits, as 64");
+  if (!text.getAsInteger(0, value)) return false;
+  return Refuse(name,
+                IsDigits(text) ? "a whole number of at most 64 bits" : "a whole number that is not negative",
+                text, "write it in digits, as 64");
 }
 
 bool NumberParser::parse(cl::Option&, StringRef name, StringRef text, double& value) {

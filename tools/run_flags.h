@@ -63,7 +63,9 @@ struct RunFlags {
                       llvm::cl::desc("Read the next batch of --data while a step computes (default: true)")};
   SeedFlag seed{
       "seed", llvm::cl::value_desc("S"), llvm::cl::cat(data_group),
-      llvm::cl::desc("Seed of shuffling, dropout and rounding (default: the checkpoint's, else the plan's)")};
+      llvm::cl::desc(
+          "Seed of shuffling, dropout, rounding and random inputs (default: the checkpoint's, else the\n"
+          "plan's); it does not change initial weights")};
 
   WholeNumberFlag steps{
       "steps",
@@ -94,7 +96,9 @@ struct RunFlags {
                      "onecycle[,PEAK[,STEPS[,RISE[,DIV[,FINAL_DIV]]]]]")};
   llvm::cl::opt<std::string> warmup{
       "warmup", llvm::cl::value_desc("STEPS[,START]"), llvm::cl::cat(optimizer_group),
-      llvm::cl::desc("Raise the rate in equal steps from START (0) times --lr; then the schedule starts")};
+      llvm::cl::desc(
+          "Raise the rate in equal steps from START (0) times --lr; then the schedule starts. STEPS\n"
+          "count from the start of training, with those of a checkpoint")};
 
   MeasurementFlags measurement;
 

@@ -340,6 +340,9 @@ llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& option
     ACT_TRY(result.optimizer, FindOptimizerModel(file.path, options));
   }
 
+  if (options.freeze_bn && !HasRunningStatistics(result.graph))
+    importer.warnings.push_back("--freeze-bn: the model has no BatchNormalization");
+
   const std::vector<ValueId> moved = Prune(result.graph);
   ACT_CHECK_OK(CheckRunningStatistics(result.graph));
   const auto where = [&moved](ValueId id) {

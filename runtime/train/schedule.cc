@@ -100,9 +100,13 @@ llvm::Error LearningRateSchedule::ParseWarmup(const std::string& text) {
   const std::vector<std::string> parts = SplitAtCommas(text);
   const auto steps = Steps(parts[0]);
   const auto start = parts.size() > 1 ? Number(parts[1]) : 0.0;
-  if (!steps || !start || *start > 1 || parts.size() > 2)
-    return MakeError("--warmup=" + text, "expected a number of steps, and a factor from 0 to 1",
-                     "STEPS or STEPS,START, as 1000 or 1000,0.1");
+  const auto wrong = [&](const char* what) {
+    return MakeError("--warmup=" + text, what,
+                     "STEPS or STEPS,START, as 1000 or 1000,0.1; without the flag there is no warm-up");
+  };
+  if (!steps) return wrong("expected a number of steps, at least 1");
+  if (!start || *start > 1) return wrong("START is a factor of --lr, from 0 to 1");
+  if (parts.size() > 2) return wrong("expected no more than STEPS and START");
   warmup_ = *steps;
   warmup_start_ = *start;
   return llvm::Error::success();

@@ -37,6 +37,18 @@ TEST_F(Actc, WrongUsageIsExit2) {
   ExpectNoPlan();
 }
 
+TEST_F(Actc, WarnsOfAFlagThatChangesNothing) {
+  const auto messages = [&](const std::string& model) {
+    const std::vector<std::string> command = Command(model, {"--freeze-bn"});
+    const Outcome outcome = RunTool(command);
+    EXPECT_EQ(outcome.exit_code, 0) << Describe(command, outcome);
+    return outcome.err;
+  };
+  EXPECT_EQ(messages(Write(Classifier().Bytes())),
+            "actc: warning: --freeze-bn: the model has no BatchNormalization\n");
+  EXPECT_EQ(messages(ModelsFolder() + "/digits_resnet.onnx"), "");
+}
+
 TEST_F(Actc, ReportsTheTargetThatIsAsked) {
   const auto report = [](const std::vector<std::string>& more, const std::string& batch = "64") {
     std::vector<std::string> args = {ToolPath("actc"), ModelsFolder() + "/digits_resnet.onnx", "-O", "L3",

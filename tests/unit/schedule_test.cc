@@ -110,6 +110,14 @@ TEST(Schedule, WhatIsNoWarmupIsRefused) {
     const std::string message = llvm::toString(schedule.takeError());
     EXPECT_NE(message.find("--warmup=" + std::string(text) + ": "), std::string::npos) << message;
   }
+  const auto message_of = [](const char* text) {
+    return llvm::toString(LearningRateSchedule::Parse("constant", text).takeError());
+  };
+  const std::string hint =
+      "\nhint: STEPS or STEPS,START, as 1000 or 1000,0.1; without the flag there is no warm-up";
+  EXPECT_EQ(message_of("0"), "--warmup=0: expected a number of steps, at least 1" + hint);
+  EXPECT_EQ(message_of("10,2"), "--warmup=10,2: START is a factor of --lr, from 0 to 1" + hint);
+  EXPECT_EQ(message_of("10,0,3"), "--warmup=10,0,3: expected no more than STEPS and START" + hint);
   for (const char* text : {"cosine,0,10", "onecycle"}) {
     auto schedule = LearningRateSchedule::Parse(text, "10");
     EXPECT_FALSE(static_cast<bool>(schedule)) << text;

@@ -1,5 +1,6 @@
 #include "compiler/import/core/running_statistics.h"
 
+#include <algorithm>
 #include <map>
 
 #include "compiler/ops/op_table.h"
@@ -10,11 +11,11 @@ namespace {
 
 constexpr size_t kMean = 3, kVariance = 4;  // operands of a BatchNormalization, and of our BatchNorm
 
-bool UpdatesStatistics(const Node& node) {
+bool HasStatistics(const Node& node) {
   const Normalization& norm = OpOf(node).norm;
-  return norm.role == Normalization::Role::kWhole && !norm.by_rows && node.inputs.size() > kVariance &&
-         node.attrs.Int("frozen") == 0;
+  return norm.role == Normalization::Role::kWhole && !norm.by_rows && node.inputs.size() > kVariance;
 }
+bool UpdatesStatistics(const Node& node) { return HasStatistics(node) && node.attrs.Int("frozen") == 0; }
 
 }  // namespace
 
@@ -24,6 +25,10 @@ std::set<std::string> RunningStatistics(const std::vector<const onnx::NodeProto*
     if (node->op_type() == "BatchNormalization" && node->input_size() == 5)
       names.insert({node->input(kMean), node->input(kVariance)});
   return names;
+}
+
+bool HasRunningStatistics(const Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), HasStatistics);
 }
 
 llvm::Error CheckRunningStatistics(const Graph& graph) {
