@@ -38,9 +38,9 @@ llvm::Error CheckWritable(const OutputPath& output) {
     return error ? WithPlace(std::move(error), output.flag) : llvm::Error::success();
   }
   if (fs::is_directory(output.path, ignored))
-    return MakeError(output.flag, output.path + " cannot be written: it is a folder");
+    return MakeError(output.flag + ": " + output.path, "cannot write: it is a folder");
   if (::access(output.path.c_str(), W_OK) == 0) return llvm::Error::success();
-  return MakeError(output.flag, output.path + " cannot be written: " + std::strerror(errno));
+  return MakeError(output.flag + ": " + output.path, std::string("cannot write: ") + std::strerror(errno));
 }
 
 }  // namespace

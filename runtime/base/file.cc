@@ -93,6 +93,19 @@ void RemoveTemporaryFiles() noexcept {
     if (const char* path = place) ::unlink(path);
 }
 
+llvm::Expected<int> OpenForWriting(const std::string& path, int flags) {
+  const int fd = OpenFile(path, O_WRONLY | O_NONBLOCK | flags);
+  if (fd >= 0) {
+    ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) & ~O_NONBLOCK);  // writes wait for the reader
+    return fd;
+  }
+  const int error_number = errno;
+  struct stat status;
+  if (error_number == ENXIO && ::stat(path.c_str(), &status) == 0 && S_ISFIFO(status.st_mode))
+    return MakeError(path, "cannot write: nobody reads this pipe", "start its reader first");
+  return SystemError(path, "cannot write", error_number);
+}
+
 llvm::Expected<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::string& path) {
   // O_NONBLOCK: a pipe without a writer is refused below. Without the flag, the call would wait for one.
   const Descriptor file(OpenFile(path, O_RDONLY | O_NONBLOCK));
@@ -187,8 +200,7 @@ llvm::Expected<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string
   if (::stat(path.c_str(), &status) == 0) {
     if (S_ISDIR(status.st_mode)) return MakeError(path, "cannot write: it is a folder");
     if (!S_ISREG(status.st_mode)) {
-      target->file.fd = OpenFile(path, O_WRONLY);
-      if (target->file.fd < 0) return SystemError(path, "cannot write", errno);
+      ACT_TRY(target->file.fd, OpenForWriting(path));
       return std::unique_ptr<OutputFile>(new OutputFile(std::move(target)));
     }
     llvm::SmallString<256> real;

@@ -46,6 +46,10 @@ class MappedFile {
   std::optional<FaultsOfFile> faults_;  // if there are bytes
 };
 
+// Opens a file, device or pipe for writing, with more `flags` of open(2), and returns its descriptor. It does not wait
+// for the reader of a pipe: without one, that is an error.
+llvm::Expected<int> OpenForWriting(const std::string& path, int flags = 0);
+
 // A file that appears at `path` only when it is complete. Bytes go to a temporary file in the same
 // folder, and Commit() moves it into place. Until then, and after any failure, a file that was
 // there before stays as it is. Destruction without a Commit() removes the temporary file; a process

@@ -52,7 +52,7 @@ class LineWriter {
 };
 
 llvm::Error Failed(const std::string& path) {
-  return MakeError("--log", path + " cannot be written: " + std::strerror(errno));
+  return MakeError("--log: " + path, std::string("cannot write: ") + std::strerror(errno));
 }
 
 }  // namespace
@@ -68,10 +68,10 @@ llvm::Expected<std::unique_ptr<RunLog>> RunLog::Open(const std::string& path,
     const std::string_view text(reinterpret_cast<const char*>(old->bytes().data()), old->bytes().size());
     ACT_TRY(keep, BytesToKeep(text, path, header, start));
   }
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (file < 0) return Failed(path);
-  std::unique_ptr<RunLog> log(new RunLog(path, file, regular ? keep : -1, measured));
-  if (regular && ftruncate(file, keep) != 0) return Failed(path);
+  auto file = OpenForWriting(path, O_CREAT | O_APPEND);
+  if (!file) return WithPlace(file.takeError(), "--log");
+  std::unique_ptr<RunLog> log(new RunLog(path, *file, regular ? keep : -1, measured));
+  if (regular && ftruncate(*file, keep) != 0) return Failed(path);
   log->Event("header", start.step, header);
   return log;
 }

@@ -140,5 +140,18 @@ TEST_F(Streams, PathsThatAreNoFilesAreRefused) {
                 {"plan: cannot write: No such file or directory"});
 }
 
+// Without one, opening a pipe for writing would wait for a reader.
+TEST_F(Streams, APipeIsWrittenIfSomebodyReadsIt) {
+  const std::string fifo = folder() / "pipe";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  for (const std::string flag : {"--log", "--report-html", "--save"})
+    ExpectRefused({ToolPath("actrun"), Plan(), "--batch=4", "--steps=1", flag + "=" + fifo},
+                  {"pipe: cannot write: nobody reads this pipe"}, {.seconds = 60});
+  // The shell holds both ends, and the four lines of the log fit into the pipe.
+  const Outcome outcome = Shell("exec 9<>" + fifo + "; " + Train() + " --log=" + fifo + " && head -n 4 <&9");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("\"kind\":\"step\",\"step\":1,"), std::string::npos) << outcome.out;
+}
+
 }  // namespace
 }  // namespace act::e2e

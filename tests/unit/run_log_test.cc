@@ -179,7 +179,7 @@ TEST_F(RunLogTest, ALogOfAnotherRunIsRefusedAndStays) {
 TEST_F(RunLogTest, APathThatCannotBeWrittenIsAnError) {
   const std::string path = folder_ / "absent" + "/log";
   const std::string error = Text(RunLog::Open(path, Header(), {}, nullptr).takeError());
-  EXPECT_NE(error.find(path + " cannot be written"), std::string::npos) << error;
+  EXPECT_NE(error.find(path + ": cannot write: "), std::string::npos) << error;
 }
 
 TEST_F(RunLogTest, OtherEventsAreLines) {
