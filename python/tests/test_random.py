@@ -11,7 +11,7 @@ from torch import nn
 
 import actc
 from actc._calm import draws
-from tools import BIN, losses_at_rest, needs_tools
+from tools import BIN, evaluated, losses_at_rest, needs_tools
 
 
 class Mean(nn.Module):
@@ -59,6 +59,34 @@ def test_masks_of_random_numbers(tmp_path: Path, masked, exporter: str) -> None:
     actc.export(Mean(masked), torch.randn(4, 10), file, loss=None, bin_dir=BIN, exporter=exporter)
     loss = losses_at_rest(file, batch=256, steps=1, seed=1)[0]
     assert abs(float(loss) - 0.7) < 5 * (0.7 * 0.3 / 2560) ** 0.5
+
+
+class Thinned(nn.Module):
+    """The mean square of a channel's mean, of ones of which a layer drops some. A channel that is not dropped as a whole
+    would have another square."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()))
+        self.layer = layer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(self.scale * torch.ones_like(x)).mean(2).square().mean() + 0 * x.mean()
+
+
+# 2,560 channels, and 5 deviations as above. In evaluation the layer is the identity.
+@needs_tools
+@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
+@pytest.mark.parametrize(
+    "layer, pixels", [(nn.Dropout1d(0.3), 4), (nn.AlphaDropout(0.3), 1), (nn.FeatureAlphaDropout(0.3), 4)], ids=str
+)
+def test_dropout_of_channels_and_of_selu(tmp_path: Path, layer: nn.Module, pixels: int, exporter: str) -> None:
+    dropped, kept = layer(torch.ones(1, 100, 1)).unique().double().square().tolist()
+    model = Thinned(layer)
+    actc.export(model, torch.randn(4, 10, pixels), tmp_path / "m.onnx", loss=None, bin_dir=BIN, exporter=exporter)
+    loss = losses_at_rest(tmp_path / "m.onnx", batch=256, steps=1, seed=1)[0]
+    assert abs(float(loss) - (0.7 * kept + 0.3 * dropped)) < 5 * abs(kept - dropped) * (0.7 * 0.3 / 2560) ** 0.5
+    assert evaluated(tmp_path / "m.onnx", {"x": torch.randn(8, 10, pixels)}) == pytest.approx(1, rel=1e-6)  # float32's
 
 
 def mixed(x: torch.Tensor) -> torch.Tensor:

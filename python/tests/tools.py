@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
-from typing import List, Set
+from typing import Dict, List, Set
 
 import onnx
 import pytest
@@ -69,3 +69,17 @@ def losses_at_rest(model: Path, batch: int, steps: int, seed: int) -> List[float
         capture_output=True,
     )
     return json.loads(report.read_text())["losses"]
+
+
+def evaluated(model: Path, data: Dict[str, torch.Tensor]) -> float:
+    """The loss of an evaluation of these samples."""
+    plan, samples, report = (model.with_suffix(suffix) for suffix in (".plan", ".safetensors", ".json"))
+    subprocess.run([f"{BIN}/actc", model, "-O", "L0", "-o", plan, "--batch=4"], check=True, capture_output=True)
+    _write(str(samples), {name: t.numpy() for name, t in data.items()})
+    subprocess.run(
+        [f"{BIN}/actrun", plan, f"--data={samples}", f"--eval-data={samples}", "--epochs=1", "--lr=0"]
+        + [f"--report-json={report}"],
+        check=True,
+        capture_output=True,
+    )
+    return json.loads(report.read_text())["evaluations"][0]["loss"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
 import torch
@@ -92,6 +93,39 @@ def packed(original: Callable[..., Any]) -> Callable[..., Any]:
         return (result[0], result[1] + steps[:1, :1, :1].detach() * 0, *result[2:])
 
     return layer
+
+
+# What torch.nn.AlphaDropout puts in the place of what it drops: SELU's value far below 0.
+_DROPPED = -1.7580993408473766
+
+
+def alpha_dropout(channels: bool) -> Callable[..., torch.Tensor]:
+    """F.alpha_dropout, and F.feature_alpha_dropout of whole channels. Its mask is a Dropout of ones: 1 / (1 - p) where
+    an element stays, else 0, and 1 in actc's graph of evaluation. There the result is the operand itself. So actc needs
+    to know these three values apart, which the exporters' own forms do not tell."""
+    original: Callable[..., torch.Tensor] = F.feature_alpha_dropout if channels else F.alpha_dropout
+
+    def function(input: torch.Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> torch.Tensor:
+        if not 0 <= p <= 1 or (channels and input.ndim < 2):
+            return original(input, p, training, inplace)
+        if not training or p == 0:
+            return input
+        if p == 1:
+            y = F.dropout(input, p, True)
+        else:
+            like = input[(slice(None),) * 2 + (slice(0, 1),) * (input.ndim - 2)] if channels else input
+            mask = F.dropout(torch.ones_like(like), p, True)
+            most = 1 / (1 - p)
+            evaluates = mask * (most - mask) * (1 / (most - 1))  # 1 in evaluation, 0 for the masks of training
+            # x where it stays, else _DROPPED, scaled and shifted so that a normal distribution stays one.
+            scale = 1 / math.sqrt((1 - p) * (1 + p * _DROPPED**2))
+            kept = scale * (1 - p)
+            factor = kept * mask + (1 - kept) * evaluates
+            shift = kept * _DROPPED * (1 - mask)
+            y = input * factor + shift
+        return input.copy_(y) if inplace else y
+
+    return function
 
 
 def threshold(input: torch.Tensor, threshold: float, value: float, inplace: bool = False) -> Any:

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from ._ctc import exported_ctc_loss
 from ._functions import replacements
-from ._layer_forms import adaptive_max_pool, fold, lstm, normalize, packed
+from ._layer_forms import adaptive_max_pool, alpha_dropout, fold, lstm, normalize, packed
 from ._loss_forms import LOSSES, reduced
 
 _cross_entropy = F.cross_entropy
@@ -219,7 +219,9 @@ _WRITTEN_OUT = {
     "binary_cross_entropy": _exported_binary_cross_entropy,
     "scaled_dot_product_attention": _exported_attention,
     "embedding_bag": _exported_embedding_bag,
+    "alpha_dropout": alpha_dropout(channels=False),
     "avg_pool2d": _exported_avg_pool2d,
+    "feature_alpha_dropout": alpha_dropout(channels=True),
     "gaussian_nll_loss": _exported_gaussian_nll_loss,
     **{f"adaptive_max_pool{axes}d": adaptive_max_pool(axes) for axes in (1, 2, 3)},
 }
@@ -241,6 +243,7 @@ def written_out(exporter: str) -> Iterator[None]:
         others = {name: getattr(of_torch, name) for name in ("gru", "rnn_tanh", "rnn_relu")}
         layers = {name: packed(layer) for name, layer in {**layers, **others}.items()}
     changes += [(torch._VF, name, layer) for name, layer in layers.items()]
+    changes += [(torch, name, _WRITTEN_OUT[name]) for name in ("alpha_dropout", "feature_alpha_dropout")]
     originals = [(owner, name, vars(owner).get(name)) for owner, name, _ in changes]
     for owner, name, function in changes:
         setattr(owner, name, function)
