@@ -75,6 +75,71 @@ def test_train_of_the_module_decides(tmp_path: Path, exporter: str) -> None:
     assert not report.frozen and any("body.1" in line for line in report.warnings), str(report)
 
 
+class DropPath(nn.Module):
+    """As timm has it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drop_prob = 0.1
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * (torch.rand(x.shape[0], 1, 1) >= self.drop_prob) if self.training else x
+
+
+class StochasticDepth(nn.Module):
+    """As torchvision has it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.p, self.mode = 0.1, "row"
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * torch.bernoulli(torch.full((x.shape[0], 1, 1), 1 - self.p)) if self.training else x
+
+
+class Recurrent(nn.LSTM):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x)[0]
+
+
+class Attends(nn.MultiheadAttention):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x, x, x, need_weights=False)[0]
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Dropout(0.3),
+        nn.Dropout1d(0.3),
+        nn.AlphaDropout(0.3),
+        nn.FeatureAlphaDropout(0.3),
+        nn.RReLU(),
+        DropPath(),
+        StochasticDepth(),
+        Recurrent(4, 4, num_layers=2, dropout=0.3),
+        Attends(4, 2, dropout=0.3),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_every_kind_of_dropout_in_evaluation_mode_is_named(tmp_path: Path, layer: nn.Module) -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.layer = nn.Linear(4, 4), layer
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.layer(self.first(x)).square().mean()
+
+    model = Model()
+    model.layer.eval()
+    report = actc.export(model, torch.randn(4, 3, 4), tmp_path / "m.onnx", loss=None, check=False)
+    assert "in evaluation mode, and so written: layer" in report.warnings, str(report)
+    model.layer.train()
+    report = actc.export(model, torch.randn(4, 3, 4), tmp_path / "m.onnx", loss=None, check=False)
+    assert report.warnings == [], str(report)
+
+
 @needs_tools
 def test_a_module_in_evaluation_mode_is_put_into_training_mode(tmp_path: Path) -> None:
     model = Distilled().eval()

@@ -44,17 +44,20 @@ def same_after(module: nn.Module, parameters: bool = False) -> Iterator[None]:
             m.training = mode
 
 
-def _drops(module: nn.Module) -> List[Tuple[Any, str]]:
-    """Attributes that are the probability of dropping something: `p` of Dropout and StochasticDepth,
-    and whatever has "drop" in its name."""
+def probabilities(m: nn.Module) -> List[str]:
+    """Attributes of a module, without those of its parts, that are the probability of dropping something: `p` of
+    Dropout and StochasticDepth, and whatever has "drop" in its name."""
     found = []
-    for m in module.modules():
-        for name, value in list(vars(m).items()):
-            drops = "drop" in name.lower() or (name == "p" and "drop" in type(m).__name__.lower())
-            drops |= name == "p" and "stochastic" in type(m).__name__.lower()
-            if drops and isinstance(value, float) and 0 < value <= 1:
-                found.append((m, name))
+    for name, value in list(vars(m).items()):
+        drops = "drop" in name.lower() or (name == "p" and "drop" in type(m).__name__.lower())
+        drops |= name == "p" and "stochastic" in type(m).__name__.lower()
+        if drops and isinstance(value, float) and 0 < value <= 1:
+            found.append(name)
     return found
+
+
+def _drops(module: nn.Module) -> List[Tuple[Any, str]]:
+    return [(m, name) for m in module.modules() for name in probabilities(m)]
 
 
 class _Fixed(TorchFunctionMode):

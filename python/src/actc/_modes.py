@@ -8,7 +8,7 @@ from typing import Iterator, List
 import torch
 from torch import nn
 
-from ._calm import BatchNorm
+from ._calm import BatchNorm, probabilities
 from ._report import listed
 
 PREFIX = "model."  # of names in ModelWithLoss
@@ -31,15 +31,19 @@ def begin_training(model: nn.Module) -> None:
             module.train()
 
 
+def _differs_in_evaluation(m: nn.Module) -> bool:
+    if isinstance(m, Norm):
+        return m.running_mean is not None
+    if isinstance(m, nn.RReLU):
+        return m.lower != m.upper
+    return bool(probabilities(m)) or (isinstance(m, Drop) and m.p > 0)
+
+
 def in_evaluation(wrapped: nn.Module) -> str:
-    """The layers in evaluation mode for which that makes a difference; empty if there are none."""
-    found: List[str] = []
-    for name, m in wrapped.named_modules():
-        if not m.training and (
-            (isinstance(m, Norm) and m.running_mean is not None) or (isinstance(m, Drop) and m.p > 0)
-        ):
-            found.append(name.removeprefix(PREFIX))
-    return listed(found)
+    """The layers in evaluation mode for which that makes a difference, as far as their attributes tell; empty if there
+    are none."""
+    named = wrapped.named_modules()
+    return listed([name.removeprefix(PREFIX) for name, m in named if not m.training and _differs_in_evaluation(m)])
 
 
 @contextlib.contextmanager
