@@ -140,6 +140,19 @@ def test_every_kind_of_dropout_in_evaluation_mode_is_named(tmp_path: Path, layer
     assert report.warnings == [], str(report)
 
 
+def test_statistics_over_all_steps_are_refused(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4, momentum=None))
+    file = tmp_path / "m.onnx"
+    with pytest.raises(actc.ExportError, match=r"momentum=None, .*: 1\nhint: .*a momentum"):
+        actc.export(model, torch.randn(4, 4), file, "mse", check=False)
+    assert not file.exists() and model.training
+    # What does not change has no momentum, and neither has what is not kept.
+    model[1].eval()
+    actc.export(model, torch.randn(4, 4), file, "mse", check=False)
+    model[1] = nn.BatchNorm1d(4, momentum=None, track_running_stats=False)
+    actc.export(model, torch.randn(4, 4), file, "mse", check=False)
+
+
 @needs_tools
 def test_a_module_in_evaluation_mode_is_put_into_training_mode(tmp_path: Path) -> None:
     model = Distilled().eval()

@@ -31,7 +31,7 @@ from ._exporters import BATCH, DYNAMO_KEEPS_DETACH, Attempt, attempts, run_expor
 from ._graph import mark_kinds, rename, restore_statistics, save, verify
 from ._inputs import inputs_of, label_names, labels_of
 from ._losses import Loss, ModelWithLoss, predictions
-from ._modes import begin_training, changed_buffers, in_evaluation
+from ._modes import begin_training, changed_buffers, check_momentum, in_evaluation
 from ._reference import public_names, step
 from ._report import ExportReport, listed
 from ._tools import NO_TOOLS
@@ -86,6 +86,7 @@ def export(
     given = inputs_of(model, inputs, input_names)
     with same_after(model), real_parameters(model):
         begin_training(model)
+        check_momentum(model)
         wrapped = ModelWithLoss(model, loss, given)
         targets = labels_of(labels) if labels is not None else _labels(wrapped, loss, given.tensors)
         job = _Job(wrapped, given.tensors + targets, given.names + label_names(len(targets)), path)

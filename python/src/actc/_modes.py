@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from ._calm import BatchNorm, probabilities
+from ._errors import ExportError
 from ._report import listed
 
 PREFIX = "model."  # of names in ModelWithLoss
@@ -44,6 +45,21 @@ def in_evaluation(wrapped: nn.Module) -> str:
     are none."""
     named = wrapped.named_modules()
     return listed([name.removeprefix(PREFIX) for name, m in named if not m.training and _differs_in_evaluation(m)])
+
+
+def check_momentum(model: nn.Module) -> None:
+    """Errors: a BatchNorm whose running statistics are the mean over all steps. ONNX has one momentum for all of
+    them, and the exporters write that of the next step: 1 at first, with which a step forgets all before it."""
+    found = [
+        name or type(m).__name__
+        for name, m in model.named_modules()
+        if isinstance(m, BatchNorm) and m.training and m.running_mean is not None and m.momentum is None
+    ]
+    if found:
+        raise ExportError(
+            f"momentum=None, the mean over all steps, has no ONNX form: {listed(found)}",
+            "give these normalizations a momentum, as 0.1",
+        )
 
 
 @contextlib.contextmanager
