@@ -10,6 +10,7 @@
 #include "compiler/import/core/computed_weights.h"
 #include "compiler/import/core/drawn_masks.h"
 #include "compiler/import/core/functions.h"
+#include "compiler/import/core/hoist_initializers.h"
 #include "compiler/import/core/importer.h"
 #include "compiler/import/core/inference_form.h"
 #include "compiler/import/core/initializers.h"
@@ -243,6 +244,7 @@ llvm::Expected<std::optional<ModelOptimizer>> FindOptimizerModel(const std::stri
 
 llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& options) {
   ImportResult result;
+  HoistInitializers(*file.proto->mutable_graph());
   const onnx::GraphProto& graph = file.proto->graph();
   std::optional<TrainingGraph> training;
   std::optional<TrainingInfo> info;

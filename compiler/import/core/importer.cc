@@ -12,8 +12,11 @@ constexpr int64_t kMaxKnownTotal = int64_t{1} << 23;
 
 bool IsStandard(const onnx::NodeProto& node) { return node.domain().empty() || node.domain() == "ai.onnx"; }
 
-// All that the node reads follows from constants and the batch size.
+// All that the node reads follows from constants and the batch size. Graphs inside it read more than its inputs:
+// what their own nodes make says itself what it follows from.
 bool FollowsFromBatch(const NodeContext& c) {
+  for (const auto& attribute : c.node.attribute())
+    if (attribute.has_g()) return false;
   for (size_t i = 0; i < c.inputs(); ++i)
     if (c.Has(i) && !c.In(i).known && !c.In(i).of_batch) return false;
   return c.inputs() > 0;
@@ -64,6 +67,11 @@ void Importer::Forget(const std::string& name) {
   if (it == operands_.end() || !it->second.known) return;
   known_elements_ -= static_cast<int64_t>(it->second.known->elements.size());
   it->second.known.reset();
+}
+
+void Importer::Erase(const std::string& name) {
+  Forget(name);
+  operands_.erase(name);
 }
 
 llvm::Error Importer::ImportNode(const onnx::NodeProto& node) {

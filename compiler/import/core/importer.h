@@ -81,6 +81,8 @@ class Importer {
 
   // Frees the known elements of this name, whose last reader has been imported.
   void Forget(const std::string& name);
+  // The name is free again, as one inside a copy of a loop's body after its iteration.
+  void Erase(const std::string& name);
 
   // The operand as a value of the graph in its full shape. A known tensor becomes a constant or,
   // where it varies with the batch size, nodes that compute it.
@@ -115,6 +117,7 @@ class Importer {
       masks;  // the part of ones in each that a draw of the model became, by its name
   std::set<std::string> stored_statistics;  // running means that training uses and does not update
   std::set<std::string> parameters;         // initializers that are parameters whatever their names look like
+  int64_t inner_nodes = 0;                  // of graphs inside nodes: once for each copy
   bool onnx_statistics = false;  // the model's own algorithm updates running statistics: by ONNX's definition
   bool own_backward =
       false;  // a training graph: what only gradients read need not have a value (Operand::kept)

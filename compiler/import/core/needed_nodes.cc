@@ -49,14 +49,12 @@ llvm::Expected<Nodes> NeededNodes(const FlatNodes& flat, const std::vector<std::
 llvm::Error CheckSupported(const onnx::NodeProto& node, int64_t opset) {
   const std::string at = "opset " + std::to_string(opset);
   if (!IsSupported(node)) {
-    const bool loops = node.op_type() == "Loop" || node.op_type() == "Scan";
     const bool gradients = node.domain() == kMicrosoft && node.op_type().find("Grad") != std::string::npos;
-    return MakeError(PlaceOf(node),
-                     "the operator is not supported (domain " +
-                         (node.domain().empty() ? "ai.onnx" : node.domain()) + ", " + at + ")",
-                     loops       ? "a plan runs every node once: export the model with its loops unrolled"
-                     : gradients ? "compile the forward model with --loss=KIND: actc derives its gradients"
-                                 : "");
+    return MakeError(
+        PlaceOf(node),
+        "the operator is not supported (domain " + (node.domain().empty() ? "ai.onnx" : node.domain()) +
+            ", " + at + ")",
+        gradients ? "compile the forward model with --loss=KIND: actc derives its gradients" : "");
   }
   if (HasOldForm(node, opset))
     return MakeError(
