@@ -8,6 +8,7 @@
 
 #include "compiler/import/core/append_loss.h"
 #include "compiler/import/core/computed_weights.h"
+#include "compiler/import/core/control_constants.h"
 #include "compiler/import/core/drawn_masks.h"
 #include "compiler/import/core/functions.h"
 #include "compiler/import/core/hoist_initializers.h"
@@ -245,6 +246,7 @@ llvm::Expected<std::optional<ModelOptimizer>> FindOptimizerModel(const std::stri
 llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& options) {
   ImportResult result;
   HoistInitializers(*file.proto->mutable_graph());
+  FixControlConstants(*file.proto->mutable_graph());
   const onnx::GraphProto& graph = file.proto->graph();
   std::optional<TrainingGraph> training;
   std::optional<TrainingInfo> info;

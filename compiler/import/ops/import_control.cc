@@ -132,9 +132,8 @@ llvm::Error ImportLoop(NodeContext& c) {
     if (!c.Has(i)) return c.Fail("input " + std::to_string(i) + " is left out");
     state.push_back(c.In(i));
   }
-  // Without a condition the one that the body makes is ignored.
-  const bool conditional = c.Has(1);
-  Operand condition = conditional ? c.In(1) : KnownOperand({{DType::kBool, {}}, {{Dim(1)}}});
+  // Without a first condition, runtimes still end by the body's, which ONNX's text ignores then.
+  Operand condition = c.Has(1) ? c.In(1) : KnownOperand({{DType::kBool, {}}, {{Dim(1)}}});
   // Bodies may declare the number of the iteration as a list of one.
   const bool as_list = body->input(0).type().tensor_type().shape().dim_size() == 1;
   std::vector<Stack> stacks(static_cast<size_t>(body->output_size()) - 1 - carried);
@@ -149,7 +148,7 @@ llvm::Error ImportLoop(NodeContext& c) {
                                    condition};
     for (Operand& value : state) inputs.push_back(std::move(value));
     ACT_TRY(std::vector<Operand> made, inner.Import(std::to_string(i) + "/", std::move(inputs)));
-    if (conditional) condition = std::move(made[0]);
+    condition = std::move(made[0]);
     for (size_t k = 0; k < carried; ++k) state[k] = std::move(made[1 + k]);
     for (size_t k = 0; k < stacks.size(); ++k) stacks[k].parts.push_back(std::move(made[1 + carried + k]));
   }
