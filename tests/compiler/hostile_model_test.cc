@@ -216,7 +216,18 @@ const Hostile kHostile[] = {
        m.Integers("three", {3}, true);
        return m.Node("Loop", {"three", "", "logits"}, {"y"}, {body}).MeanLoss("y");
      },
-     "hint: a plan runs every node once: export the model with its loops unrolled"},
+     "node 'y' (Loop): has no body that fits its inputs and outputs"},
+    {"loop_without_end",
+     [] {
+       OnnxModel m = Linear();
+       onnx::AttributeProto body;
+       body.set_name("body");
+       body.set_type(onnx::AttributeProto::GRAPH);
+       for (const char* name : {"i", "c", "v"}) body.mutable_g()->add_input()->set_name(name);
+       for (const char* name : {"c", "v"}) body.mutable_g()->add_output()->set_name(name);
+       return m.Node("Loop", {"", "", "logits"}, {"y"}, {body}).MeanLoss("y");
+     },
+     "node 'y' (Loop): its iterations have together more than 131072 nodes"},
     {"loss_of_a_gradient",
      [] {
        OnnxModel m = Linear();

@@ -137,13 +137,14 @@ llvm::Error Importer::ImportUnfolded(NodeContext& context) {
 
 const std::vector<const std::vector<ImportEntry>*>& AllImports() {
   static const std::vector<const std::vector<ImportEntry>*> families = {
-      &ElementwiseImports(),   &LogicImports(),     &ConstantImports(),   &StructureImports(),
-      &PadImports(),           &SliceImports(),     &GatherImports(),     &ControlImports(),
-      &SequenceImports(),      &EinsumImports(),    &MatMulImports(),     &FourierImports(),
-      &AttentionImports(),     &RotaryImports(),    &SpatialImports(),    &ResizeImports(),
-      &ImageImports(),         &GridImports(),      &DeformConvImports(), &RecurrentImports(),
-      &NormalizationImports(), &ReductionImports(), &RandomImports(),     &LossImports(),
-      &MicrosoftImports(),     &GradientImports(),  &OptimizerImports(),  &IntegerImports()};
+      &ElementwiseImports(), &LogicImports(),          &ConstantImports(),  &StructureImports(),
+      &PadImports(),         &SliceImports(),          &GatherImports(),    &ControlImports(),
+      &SequenceImports(),    &TensorSequenceImports(), &EinsumImports(),    &MatMulImports(),
+      &FourierImports(),     &AttentionImports(),      &RotaryImports(),    &SpatialImports(),
+      &ResizeImports(),      &ImageImports(),          &GridImports(),      &DeformConvImports(),
+      &RecurrentImports(),   &NormalizationImports(),  &ReductionImports(), &RandomImports(),
+      &LossImports(),        &MicrosoftImports(),      &GradientImports(),  &OptimizerImports(),
+      &IntegerImports()};
   return families;
 }
 

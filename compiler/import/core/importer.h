@@ -48,7 +48,8 @@ struct Operand {
   std::optional<Known> known = {};
   std::shared_ptr<RandomDraw> random = {};  // this is the draw plus `random_shift`
   double random_shift = 0;
-  std::vector<ValueId> sequence = {};  // a sequence of tensors: only SequenceAt may read it
+  // A sequence of tensors, whose length is known: only operators of sequences and of control flow may read it.
+  std::shared_ptr<const std::vector<Operand>> sequence = {};
   ValueId scores = kNoValue;  // this is the log-softmax of `scores` over axis 1: a loss may start from them
   // Where our operator has no value for this tensor: what it keeps for its gradient instead (a
   // pooling keeps the index in the window where ONNX has the offset of the maximum). Only the
@@ -236,6 +237,7 @@ const std::vector<ImportEntry>& SliceImports();
 const std::vector<ImportEntry>& GatherImports();
 const std::vector<ImportEntry>& ControlImports();
 const std::vector<ImportEntry>& SequenceImports();
+const std::vector<ImportEntry>& TensorSequenceImports();
 const std::vector<ImportEntry>& EinsumImports();
 const std::vector<ImportEntry>& MatMulImports();
 const std::vector<ImportEntry>& FourierImports();

@@ -5,9 +5,13 @@
 
 #include "compiler/import/known/onnx_types.h"
 #include "compiler/import/ops/inner_graph.h"
+#include "compiler/import/ops/made_node.h"
+#include "compiler/import/ops/stack.h"
 
 namespace act::onnx_import {
 namespace {
+
+using Ints = std::vector<int64_t>;
 
 // The one number of a known tensor; nullopt for anything else.
 std::optional<int64_t> KnownNumber(const Operand& operand) {
@@ -38,30 +42,6 @@ std::string WhatOn(const Operand& operand) {
   return operand.known || operand.of_batch ? "the batch size" : "data";
 }
 
-onnx::NodeProto MadeNode(const NodeContext& c, const std::string& op, const std::vector<std::string>& inputs,
-                         const std::string& output) {
-  onnx::NodeProto node;
-  node.set_op_type(op);
-  node.set_name(c.name());
-  for (const std::string& name : inputs) node.add_input(name);
-  node.add_output(output);
-  return node;
-}
-
-void SetIntegers(onnx::NodeProto& node, const std::string& name, const std::vector<int64_t>& values) {
-  onnx::AttributeProto& attribute = *node.add_attribute();
-  attribute.set_name(name);
-  attribute.set_type(onnx::AttributeProto::INTS);
-  for (const int64_t value : values) attribute.add_ints(value);
-}
-
-void SetInteger(onnx::NodeProto& node, const std::string& name, int64_t value) {
-  onnx::AttributeProto& attribute = *node.add_attribute();
-  attribute.set_name(name);
-  attribute.set_type(onnx::AttributeProto::INT);
-  attribute.set_i(value);
-}
-
 // A result that stacks what the iterations made, along a new axis (which may count from the end).
 struct Stack {
   int64_t axis = 0;
@@ -88,7 +68,7 @@ llvm::Expected<Operand> EmptyStack(const NodeContext& c, const Stack& stack,
   return KnownOperand({std::move(type), {}});
 }
 
-// Defines output i. Parts that are known make a known result.
+// Defines output i.
 llvm::Error SetStack(const NodeContext& c, size_t i, Stack stack, const onnx::ValueInfoProto& declared) {
   if (!c.WantsOutput(i)) return llvm::Error::success();
   if (stack.parts.empty()) {
@@ -96,23 +76,7 @@ llvm::Error SetStack(const NodeContext& c, size_t i, Stack stack, const onnx::Va
     return c.Set(i, std::move(empty));
   }
   if (stack.backwards) std::reverse(stack.parts.begin(), stack.parts.end());
-  const std::string& result = c.node.output(static_cast<int>(i));
-  ACT_TRY(const size_t axis, c.Axis(stack.axis, stack.parts[0].type.dims.size() + 1));
-  std::vector<std::string> names;
-  for (Operand& part : stack.parts) {
-    const std::string name = result + "/part/" + std::to_string(names.size());
-    ACT_CHECK_OK(c.importer.Define(name, std::move(part)));
-    onnx::NodeProto unsqueeze = MadeNode(c, "Unsqueeze", {name}, name + "/unsqueezed");
-    SetIntegers(unsqueeze, "axes", {static_cast<int64_t>(axis)});
-    ACT_CHECK_OK(c.importer.ImportNode(unsqueeze));
-    c.importer.Erase(name);
-    names.push_back(unsqueeze.output(0));
-  }
-  onnx::NodeProto concat = MadeNode(c, "Concat", names, result);
-  SetInteger(concat, "axis", static_cast<int64_t>(axis));
-  ACT_CHECK_OK(c.importer.ImportNode(concat));
-  for (const std::string& name : names) c.importer.Erase(name);
-  return llvm::Error::success();
+  return SetJoined(c, i, std::move(stack.parts), stack.axis, true);
 }
 
 // The body takes the number of the iteration, the condition and the carried values. It makes the next
@@ -171,15 +135,12 @@ llvm::Expected<std::vector<int64_t>> OfEach(const NodeContext& c, const char* na
 // x[.., at, ..] without the axis.
 llvm::Expected<Operand> Step(const NodeContext& c, const std::string& x, int64_t axis, int64_t at) {
   const std::string name = c.name() + "/step";
-  onnx::NodeProto slice = MadeNode(c, "Slice", {x}, name + "/slice");
-  SetIntegers(slice, "starts", {at});
-  SetIntegers(slice, "ends", {at + 1});
-  SetIntegers(slice, "axes", {axis});
-  ACT_CHECK_OK(c.importer.ImportNode(slice));
-  onnx::NodeProto squeeze = MadeNode(c, "Squeeze", {slice.output(0)}, name);
-  SetIntegers(squeeze, "axes", {axis});
-  ACT_CHECK_OK(c.importer.ImportNode(squeeze));
-  c.importer.Erase(slice.output(0));
+  ACT_CHECK_OK(
+      c.importer.ImportNode(MadeNode(c, "Slice", {x}, name + "/slice",
+                                     {{"starts", Ints{at}}, {"ends", Ints{at + 1}}, {"axes", Ints{axis}}})));
+  ACT_CHECK_OK(
+      c.importer.ImportNode(MadeNode(c, "Squeeze", {name + "/slice"}, name, {{"axes", Ints{axis}}})));
+  c.importer.Erase(name + "/slice");
   Operand step = *c.importer.Find(name);
   c.importer.Erase(name);
   return step;

@@ -91,46 +91,6 @@ llvm::Error ImportSplit(NodeContext& c) {
   return llvm::Error::success();
 }
 
-// Sequences exist only between these two: torch.split and torch.chunk, as the dynamo exporter
-// writes them. The sizes are a list, or one number for all parts, the last of which may be smaller.
-llvm::Error ImportSplitToSequence(NodeContext& c) {
-  const Dims& from = c.DimsOf(0);
-  ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis"), from.size()));
-  ACT_TRY(const auto given, c.Integers(1, "split"));
-  if (!given || given->empty() || !from[axis].IsFixed() || c.attrs.Int("keepdims", 1) == 0)
-    return c.Fail("splits in a way that is not supported", "sizes and extent must be known when compiling");
-  Ints sizes = *given;
-  if (c.DimsOf(1).empty()) {
-    if (sizes[0] < 1 || from[axis].fixed / sizes[0] > kMaxKnownElements)
-      return c.Fail("has parts that are too small");
-    const int64_t size = sizes[0];
-    sizes.assign(static_cast<size_t>(from[axis].fixed / size), size);
-    if (from[axis].fixed % size != 0) sizes.push_back(from[axis].fixed % size);
-  }
-  if (!ResolveSplit(from[axis], sizes, sizes.size())) return c.Fail("cannot split " + ToString(c.Type(0)));
-  ACT_TRY(const ValueId x, c.Value(0));
-  Operand sequence;
-  sequence.type = c.Type(0);
-  int64_t start = 0;
-  for (int64_t size : sizes) {
-    std::vector<SliceRange> ranges = Whole(from);
-    ranges[axis] = {start, size, 1};
-    ACT_TRY(const ValueId part, SliceOf(c, x, ranges));
-    sequence.sequence.push_back(part);
-    start += size;
-  }
-  return c.Set(0, std::move(sequence));
-}
-
-llvm::Error ImportSequenceAt(NodeContext& c) {
-  const std::vector<ValueId>& sequence = c.In(0).sequence;
-  const auto position = c.In(1).known ? AsIntegers(*c.In(1).known) : std::nullopt;
-  if (sequence.empty() || !position || position->size() != 1)
-    return c.Fail("sequence and position must be known when compiling");
-  ACT_TRY(const size_t at, c.Axis((*position)[0], sequence.size()));
-  return c.Set(0, sequence[at]);
-}
-
 }  // namespace
 
 const std::vector<ImportEntry>& SliceImports() {
@@ -138,8 +98,6 @@ const std::vector<ImportEntry>& SliceImports() {
       {"Slice", 1, 5, ImportSlice},
       {"Split", 1, 2, ImportSplit},
       {"SplitTraining", 2, 2, ImportSplit, kMicrosoft},
-      {"SplitToSequence", 1, 2, ImportSplitToSequence},
-      {"SequenceAt", 2, 2, ImportSequenceAt},
   };
   return entries;
 }

@@ -75,7 +75,7 @@ llvm::Expected<std::vector<Operand>> InnerGraph::Import(const std::string& copy,
                                                         std::vector<Operand> inputs) {
   Importer& importer = owner_.importer;
   if (llvm::Error error = Prepare()) return WithPlace(std::move(error), PlaceOf(owner_.node));
-  importer.inner_nodes += static_cast<int64_t>(nodes_.size());
+  importer.inner_nodes += static_cast<int64_t>(nodes_.size()) + 1;  // an endless loop may have no node
   if (importer.inner_nodes > kMaxInnerNodes)
     return owner_.Fail("its iterations have together more than " + std::to_string(kMaxInnerNodes) +
                            " nodes, with those of other loops and branches",
