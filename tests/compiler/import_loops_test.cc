@@ -189,6 +189,64 @@ TEST(ImportLoops, NothingRemainsOfTheIterationsNumber) {
                                         "ReduceMean"}));
 }
 
+// Keras takes the last state from the stack of all of them.
+TEST(ImportLoops, OnePartOfAStackIsReadWithoutTheStack) {
+  OnnxModel m = Looped(kSteps);
+  m.Integers("from", {-1})
+      .Integers("to", {std::numeric_limits<int64_t>::max()})
+      .Integers("first", {0})
+      .Node("Slice", {"ys", "from", "to", "first"}, {"one"})
+      .Node("Squeeze", {"one", "first"}, {"y"});
+  EXPECT_EQ(Ops(Import(Loss(m, {"y"})).graph).find("Concat"), std::string::npos);
+  OnnxModel direct = Looped(kSteps);
+  ExpectSame(m, Loss(direct.Node("Identity", {"last"}, {"y"}), {"y"}));
+}
+
+// A list that a loop fills, as TorchScript writes it, and one whose end it takes.
+TEST(ImportLoops, ASequenceMayBeCarried) {
+  OnnxModel body = LoopBody(), m = Data();
+  body.Input("list", {});
+  body.Node("SequenceInsert", {"list", "next"}, {"longer"});
+  body.Output("go_on", {}, TensorProto::BOOL).Output("next", {"N", kUnits}).Output("longer");
+  CellWeights(m);
+  m.Integers("M", {kSteps}, true)
+      .Integers("back", {-1}, true)
+      .Node("SequenceEmpty", {}, {"empty"})
+      .Node("Loop", {"M", "", "h0", "empty"}, {"final", "list"}, {Graph(body)})
+      .Node("SequenceAt", {"list", "back"}, {"last"})
+      .Node("ConcatFromSequence", {"list"}, {"ys"}, {Attr("axis", int64_t{0}), Attr("new_axis", int64_t{1})});
+  Weighted(m, "ys", 0, kSteps);
+  ExpectSame(Loss(m, {"last", "ys.weighted"}), WrittenOut({0, 1, 2, 3, 4}));
+}
+
+TEST(ImportLoops, SequencesGrowAndShrinkAnywhere) {
+  OnnxModel m;
+  m.Input("x", {"N", 2}).Input("y", {"N", 2}).Weight("w", {1});
+  m.Integers("zero", {0}, true).Integers("two", {2}, true).Integers("three", {3}, true);
+  m.Node("Mul", {"x", "w"}, {"z"})
+      .Node("SequenceConstruct", {"x", "y"}, {"xy"})
+      .Node("SequenceInsert", {"xy", "z", "zero"}, {"zxy"})
+      .Node("SequenceErase", {"zxy", "two"}, {"zx"})
+      .Node("SequenceInsert", {"zx", "y", "two"}, {"again"})
+      .Node("SequenceLength", {"again"}, {"length"})
+      .Node("Equal", {"length", "three"}, {"is_three"});
+  OnnxModel joined, other;
+  joined.Node("ConcatFromSequence", {"again"}, {"r"}, {Attr("axis", int64_t{-1})}).Output("r");
+  other.Node("Neg", {"z"}, {"r"}).Output("r");
+  m.Node("If", {"is_three"}, {"all"}, {Graph(joined, "then_branch"), Graph(other, "else_branch")});
+  const ImportResult r = Import(m.MeanLoss("all"));
+  EXPECT_EQ(Ops(r.graph), "Mul Concat ReduceMean");
+  const Node& concat = *Find(r.graph, "Concat");
+  Names parts;
+  for (const ValueId v : concat.inputs) parts.push_back(r.graph.value(v).name);
+  EXPECT_EQ(parts, (Names{"z", "x", "y"}));
+  m.Integers("far", {4}, true).Node("SequenceAt", {"again", "far"}, {"none"});
+  m.graph().clear_output();
+  EXPECT_NE(
+      ErrorOf(m.Node("Mul", {"none", "w"}, {"q"}).MeanLoss("q")).find("position 4 is outside the sequence"),
+      std::string::npos);
+}
+
 // As tf2onnx writes a loop of TensorFlow: counters are compared in float, with stored numbers.
 TEST(ImportLoops, AConditionOfACounterEndsALoop) {
   for (const bool bounded : {false, true}) {

@@ -62,6 +62,13 @@ struct Operand {
   bool of_batch = false;
 };
 
+// What a value was stacked of along a new axis. Reading one part back needs no slice of the whole, whose gradient
+// would have zeros for all other parts.
+struct Stacked {
+  size_t axis = 0;
+  std::vector<ValueId> parts;  // of extent 1 along the axis
+};
+
 inline Operand KnownOperand(Known known) {
   TensorType type = known.type;
   return {.type = std::move(type), .known = std::move(known)};
@@ -110,6 +117,7 @@ class Importer {
   // Inputs of the cross entropy that was imported last.
   ValueId logits = kNoValue, label = kNoValue;
   std::vector<std::string> warnings;  // what was decided and may surprise
+  std::map<ValueId, Stacked> stacked;
   bool freeze_bn = false;
   bool keeps_outputs = false;         // nothing is trained: the graph's results are the model's
   bool torchscript = false;           // the file is by PyTorch's TorchScript exporter, which keeps no notes

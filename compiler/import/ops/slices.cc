@@ -18,6 +18,13 @@ llvm::Expected<ValueId> SliceOf(const NodeContext& c, ValueId x, const std::vect
   const bool all = extents == c.TypeOf(x).dims &&
                    std::all_of(steps.begin(), steps.end(), [](int64_t s) { return s == 1; });
   if (all) return x;
+  const auto stacked = c.importer.stacked.find(x);
+  if (stacked != c.importer.stacked.end() && extents[stacked->second.axis] == Dim(1)) {
+    const auto& [axis, parts] = stacked->second;
+    std::vector<SliceRange> of_part = ranges;
+    of_part[axis] = {0, Dim(1), 1};
+    return SliceOf(c, parts[static_cast<size_t>(starts[axis])], of_part);
+  }
   return c.builder().Slice(x, starts, extents, steps, c.name());
 }
 

@@ -23,6 +23,15 @@ llvm::Error SetJoined(const NodeContext& c, size_t i, std::vector<Operand> parts
     c.importer.Erase(name);
   }
   ACT_CHECK_OK(c.importer.ImportNode(MadeNode(c, "Concat", names, result, {{"axis", at}})));
+  const Operand& made = *c.importer.Find(result);
+  if (axis_is_new && names.size() > 1 && made.value != kNoValue) {
+    Stacked stacked{along, {}};
+    for (const std::string& name : names) {
+      ACT_TRY(const ValueId part, c.importer.Materialize(*c.importer.Find(name)));
+      stacked.parts.push_back(part);
+    }
+    c.importer.stacked.emplace(made.value, std::move(stacked));
+  }
   for (const std::string& name : names) c.importer.Erase(name);
   return llvm::Error::success();
 }
