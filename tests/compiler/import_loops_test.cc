@@ -219,7 +219,8 @@ TEST(ImportLoops, ASequenceMayBeCarried) {
   ExpectSame(Loss(m, {"last", "ys.weighted"}), WrittenOut({0, 1, 2, 3, 4}));
 }
 
-TEST(ImportLoops, SequencesGrowAndShrinkAnywhere) {
+// z, x and y in a sequence `again`; z is x w.
+OnnxModel ListOfThree() {
   OnnxModel m;
   m.Input("x", {"N", 2}).Input("y", {"N", 2}).Weight("w", {1});
   m.Integers("zero", {0}, true).Integers("two", {2}, true).Integers("three", {3}, true);
@@ -230,7 +231,11 @@ TEST(ImportLoops, SequencesGrowAndShrinkAnywhere) {
       .Node("SequenceInsert", {"zx", "y", "two"}, {"again"})
       .Node("SequenceLength", {"again"}, {"length"})
       .Node("Equal", {"length", "three"}, {"is_three"});
-  OnnxModel joined, other;
+  return m;
+}
+
+TEST(ImportLoops, SequencesGrowAndShrinkAnywhere) {
+  OnnxModel joined, other, m = ListOfThree();
   joined.Node("ConcatFromSequence", {"again"}, {"r"}, {Attr("axis", int64_t{-1})}).Output("r");
   other.Node("Neg", {"z"}, {"r"}).Output("r");
   m.Node("If", {"is_three"}, {"all"}, {Graph(joined, "then_branch"), Graph(other, "else_branch")});
@@ -240,11 +245,10 @@ TEST(ImportLoops, SequencesGrowAndShrinkAnywhere) {
   Names parts;
   for (const ValueId v : concat.inputs) parts.push_back(r.graph.value(v).name);
   EXPECT_EQ(parts, (Names{"z", "x", "y"}));
-  m.Integers("far", {4}, true).Node("SequenceAt", {"again", "far"}, {"none"});
-  m.graph().clear_output();
-  EXPECT_NE(
-      ErrorOf(m.Node("Mul", {"none", "w"}, {"q"}).MeanLoss("q")).find("position 4 is outside the sequence"),
-      std::string::npos);
+  OnnxModel outside = ListOfThree();
+  outside.Integers("far", {4}, true).Node("SequenceAt", {"again", "far"}, {"none"}).MeanLoss("none");
+  EXPECT_NE(ErrorOf(outside).find("node 'none' (SequenceAt): position 4 is outside the sequence"),
+            std::string::npos);
 }
 
 // As tf2onnx writes a loop of TensorFlow: counters are compared in float, with stored numbers.
@@ -409,6 +413,24 @@ TEST(ImportLoops, ControlFlowNests) {
   RandomWeight(m, "R", {kUnits, kUnits}, 2);
   m.Integers("M", {3}, true).Node("Loop", {"M", "", "h0"}, {"last"}, {Graph(outer)});
   EXPECT_EQ(Ops(Import(Loss(m, {"last"})).graph), "MatMul MatMul Tanh MatMul Tanh Mul ReduceMean");
+}
+
+// tf2onnx reverses the steps of a layer that goes backwards so, with the length of all samples.
+TEST(ImportLoops, AReversalOfAllStepsIsASlice) {
+  OnnxModel m;
+  m.Input("x", {"N", kSteps, kFeatures}).Weight("w", {kFeatures});
+  m.Integers("steps", {kSteps}, true)
+      .Integers("first", {0})
+      .Node("Shape", {"x"}, {"shape"})
+      .Node("Gather", {"shape", "first"}, {"batch"})
+      .Node("Expand", {"steps", "batch"}, {"lengths"})
+      .Node("ReverseSequence", {"x", "lengths"}, {"y"},
+            {Attr("time_axis", int64_t{1}), Attr("batch_axis", int64_t{0})})
+      .Node("Mul", {"y", "w"}, {"z"})
+      .MeanLoss("z");
+  const ImportResult r = Import(m);
+  EXPECT_EQ(Ops(r.graph), "Slice Mul ReduceMean");
+  EXPECT_EQ(r.graph.nodes[0].attrs.Ints("steps"), (Ints{1, -1, 1}));
 }
 
 struct Refused {

@@ -1,4 +1,4 @@
-// Operators along one axis: running sums, the largest elements, triangles.
+// Operators along one axis: running sums, the largest elements, reversed parts, triangles.
 #include <numeric>
 
 #include "compiler/import/fold/lookup.h"
@@ -7,6 +7,8 @@
 
 namespace act::onnx_import {
 namespace {
+
+using Ints = std::vector<int64_t>;
 
 // Swaps the axis with the last one; its own inverse.
 llvm::Expected<ValueId> SwapWithLast(const NodeContext& c, ValueId x, size_t axis) {
@@ -143,6 +145,39 @@ llvm::Error ImportTrilu(NodeContext& c) {
   return c.Return(Integer(c, "select", {inside, x, outside}));
 }
 
+// Reverses the first elements along the time axis, as many in each sample as its length says. The rest stays.
+llvm::Error ImportReverseSequence(NodeContext& c) {
+  const Dims& dims = c.DimsOf(0);
+  ACT_TRY(const size_t time, c.Axis(c.attrs.Int("time_axis", 0), dims.size()));
+  ACT_TRY(const size_t batch, c.Axis(c.attrs.Int("batch_axis", 1), dims.size()));
+  if (time == batch || c.DimsOf(1) != Dims{dims[batch]} || c.Type(1).dtype != DType::kInt64)
+    return c.Fail("its lengths are " + ToString(c.Type(1)) + ", must be one i64 for each sample");
+  if (!dims[time].IsFixed() || dims[time].fixed > kMaxKnownElements)
+    return c.Fail("reverses an axis of " + ToString(dims[time]));
+  ACT_TRY(const ValueId x, c.Value(0));
+  const std::optional<double> length = c.Number(1);  // of all samples
+  if (length == static_cast<double>(dims[time].fixed)) {
+    Ints starts(dims.size(), 0), steps(dims.size(), 1);
+    starts[time] = dims[time].fixed - 1;
+    steps[time] = -1;
+    return c.Return(c.builder().Slice(x, starts, dims, steps, c.name()));
+  }
+  Known places{{DType::kInt64, Dims(dims.size(), Dim(1))}, {}};
+  places.type.dims[time] = dims[time];
+  for (int64_t t = 0; t < dims[time].fixed; ++t) places.elements.push_back({Dim(t)});
+  Dims of_samples(dims.size(), Dim(1));
+  of_samples[batch] = dims[batch];
+  ACT_TRY(const ValueId given, c.Value(1));
+  ACT_TRY(const ValueId lengths, c.Reshape(given, of_samples));
+  ACT_TRY(const ValueId place, c.importer.Materialize(KnownOperand(std::move(places))));
+  ACT_TRY(const ValueId one, IntegerConstant(c, DType::kInt64, 1));
+  ACT_TRY(const ValueId left, Integer(c, "sub", {lengths, place}));
+  ACT_TRY(const ValueId mirrored, Integer(c, "sub", {left, one}));
+  ACT_TRY(const ValueId inside, c.Emit("Less", {place, lengths}));
+  ACT_TRY(const ValueId index, Integer(c, "select", {inside, mirrored, place}));
+  return c.Return(c.builder().AddTyped("Gather", {x, index}, c.TypeOf(x), Along(time), c.name()));
+}
+
 // EyeLike reads only the type of its operand.
 llvm::Error ImportEyeLike(NodeContext& c) {
   const Dims& dims = c.DimsOf(0);
@@ -178,6 +213,7 @@ const std::vector<ImportEntry>& SequenceImports() {
       {"Hardmax", 1, 1, ImportHardmax},
       {"CumSum", 2, 2, ImportCumSum},
       {"Trilu", 1, 2, ImportTrilu},
+      {"ReverseSequence", 2, 2, ImportReverseSequence},
       {"EyeLike", 1, 1, ImportEyeLike},
       {"Trilu", 1, 2, ImportTrilu, kMicrosoft},  // ONNX Runtime's gradient of Trilu
   };
