@@ -465,11 +465,24 @@ TEST(ImportLoops, WhatIsNotKnownIsNamed) {
        "node 'last' (Loop): the number of iterations depends on the batch size"},
       {"condition", WithInputs({"", "always", "h0"}, "by_data"),
        "node 'last' (Loop): whether iteration 1 runs depends on data\nhint: a loop is unrolled"},
-      {"endless", WithInputs({"most", "always", "h0"}, "go_on"), "more than 131072 nodes"},
+      {"steps that are not there", WithInputs({"most", "always", "h0"}, "go_on"),
+       "node 'last' (Loop): node 'last/body/5/x_i' (Gather): index 5 is outside an axis of 5"},
       {"no body", WithInputs({"two", "always"}, "go_on"), "has no body that fits its inputs and outputs"},
   };
   for (const Refused& c : cases)
     EXPECT_NE(ErrorOf(c.model).find(c.error), std::string::npos) << c.what << ": " << ErrorOf(c.model);
+}
+
+TEST(ImportLoops, IterationsTogetherHaveALimit) {
+  OnnxModel inner, outer, m = Data();
+  for (OnnxModel* body : {&inner, &outer})
+    body->Input("i", {}, TensorProto::INT64).Input("c", {}, TensorProto::BOOL).Input("v", {"N", kUnits});
+  inner.Node("Tanh", {"v"}, {"w"}).Output("c").Output("w");
+  outer.Node("Loop", {"thousand", "", "v"}, {"z"}, {Graph(inner)}).Output("c").Output("z");
+  m.Integers("thousand", {1000}, true).Node("Loop", {"thousand", "", "h0"}, {"last"}, {Graph(outer)});
+  const std::string error = ErrorOf(Loss(m, {"last"}));
+  EXPECT_NE(error.find("its iterations have together more than 131072 nodes"), std::string::npos) << error;
+  EXPECT_NE(error.find("node 'last' (Loop): node 'last/body/65/z' (Loop): "), std::string::npos) << error;
 }
 
 }  // namespace
