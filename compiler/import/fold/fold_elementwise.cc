@@ -246,6 +246,7 @@ Folded Clip(const FoldArgs& args) {
 }
 
 double Reciprocal(double x) { return 1 / x; }
+double Relu(double x) { return x < 0 ? 0 : x; }
 double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 bool IsNan(double x) { return std::isnan(x); }
 
@@ -303,6 +304,7 @@ const std::vector<FoldEntry>& ElementwiseFolds() {
       {"Acosh", 1, 1, Real<std::acosh>},
       {"Atanh", 1, 1, Real<std::atanh>},
       {"Reciprocal", 1, 1, Real<Reciprocal>},
+      {"Relu", 1, 1, Real<Relu>},
       {"Sigmoid", 1, 1, Real<Sigmoid>},
   };
   return entries;

@@ -152,6 +152,8 @@ llvm::Error ImportScan(NodeContext& c) {
   if (c.opset() < 9)
     return c.Fail("has before opset 9 a batch axis, which is not supported",
                   "export the model again with opset_version=17");
+  for (size_t i = 0; i < c.inputs(); ++i)
+    if (!c.Has(i)) return c.Fail("input " + std::to_string(i) + " is left out");
   const onnx::GraphProto* body = c.attrs.Graph("body");
   const auto inputs = static_cast<int64_t>(c.inputs());
   const int64_t scanned = c.attrs.Int("num_scan_inputs");
@@ -207,7 +209,7 @@ llvm::Error ImportScan(NodeContext& c) {
 
 const std::vector<ImportEntry>& ControlImports() {
   static const std::vector<ImportEntry> entries = {
-      {"If", 1, 1, ImportIf}, {"Loop", 0, -1, ImportLoop}, {"Scan", 1, -1, ImportScan}};
+      {"If", 1, 1, ImportIf}, {"Loop", 0, -1, ImportLoop}, {"Scan", 0, -1, ImportScan}};
   return entries;
 }
 
