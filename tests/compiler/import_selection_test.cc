@@ -227,8 +227,9 @@ TEST(If, WhatABranchLacksIsToldByName) {
   onnx::NodeProto& node = *m.graph().mutable_node(4);
   onnx::GraphProto& then = *node.mutable_attribute(0)->mutable_g();
   then.mutable_node(0)->set_op_type("Magic");
-  EXPECT_NE(ErrorOf(m).find("node 'z' (If): node 'z/then_branch/Magic' (Magic): the operator is not supported"),
-            std::string::npos)
+  EXPECT_NE(
+      ErrorOf(m).find("node 'z' (If): node 'z/then_branch/Magic' (Magic): the operator is not supported"),
+      std::string::npos)
       << ErrorOf(m);
   then.mutable_node(0)->set_op_type("Relu");
   then.mutable_output(0)->set_name("nothing");
