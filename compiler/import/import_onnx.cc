@@ -21,6 +21,7 @@
 #include "compiler/import/core/running_statistics.h"
 #include "compiler/import/core/subgraphs.h"
 #include "compiler/import/core/symbols.h"
+#include "compiler/import/core/unread_weights.h"
 #include "compiler/import/training/inference_part.h"
 #include "compiler/import/training/ort_optimizer.h"
 #include "compiler/import/training/training_graph.h"
@@ -347,7 +348,9 @@ llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& option
   if (options.freeze_bn && !HasRunningStatistics(result.graph))
     importer.warnings.push_back("--freeze-bn: the model has no BatchNormalization");
 
+  const std::map<std::string, HostTensor> weights = StoredWeights(result.graph);
   const std::vector<ValueId> moved = Prune(result.graph);
+  ReturnUnreadWeights(*file.proto->mutable_graph(), weights, result.graph);
   ACT_CHECK_OK(CheckRunningStatistics(result.graph));
   const auto where = [&moved](ValueId id) {
     return id == kNoValue ? kNoValue : moved[static_cast<size_t>(id)];

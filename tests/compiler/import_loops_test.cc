@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <random>
 #include <set>
 
@@ -391,6 +392,30 @@ TEST(ImportLoops, AWeightInABodyIsOneParameter) {
   std::set<std::string> stored;
   for (const auto& tensor : skeleton.graph().initializer()) stored.insert(tensor.name());
   for (const ValueId v : r.trainable) EXPECT_TRUE(stored.count(r.graph.value(v).name));
+}
+
+// The model that training is exported to has both branches, and so the weights of both.
+TEST(ImportLoops, WeightsOfABranchThatIsNotTakenStayInTheModel) {
+  OnnxModel taken, left, m = Data();
+  RandomWeight(taken, "V", {kUnits, kUnits}, 5);
+  RandomWeight(left, "V", {kUnits, kUnits}, 6);
+  for (OnnxModel* branch : {&taken, &left}) branch->Node("MatMul", {"h0", "V"}, {"r"}).Output("r");
+  const std::string stored = left.graph().initializer(0).raw_data();
+  Flag(m, "always", true);
+  m.Node("If", {"always"}, {"y"}, {Graph(taken, "then_branch"), Graph(left, "else_branch")});
+  const ImportResult r = Import(Loss(m, {"y"}));
+  ASSERT_EQ(r.trainable.size(), 1u);
+  onnx::ModelProto skeleton;
+  ASSERT_TRUE(skeleton.ParseFromArray(r.skeleton.data, static_cast<int>(r.skeleton.bytes)));
+  std::map<std::string, std::string> data;
+  for (const auto& tensor : skeleton.graph().initializer()) data[tensor.name()] = tensor.raw_data();
+  const std::string trained = r.graph.value(r.trainable[0]).name;
+  EXPECT_EQ(data.count(trained), 1u);
+  EXPECT_EQ(data[trained], "");
+  data.erase(trained);
+  data.erase("always");
+  ASSERT_EQ(data.size(), 1u);
+  EXPECT_EQ(data.begin()->second, stored);
 }
 
 // An If in a loop in a loop: even steps of the inner one, in each of the outer one's.
