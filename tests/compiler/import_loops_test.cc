@@ -498,6 +498,24 @@ TEST(ImportLoops, WhatIsNotKnownIsNamed) {
     EXPECT_NE(ErrorOf(c.model).find(c.error), std::string::npos) << c.what << ": " << ErrorOf(c.model);
 }
 
+TEST(ImportLoops, FoldingInIterationsHasALimit) {
+  OnnxModel body, m = Data();
+  body.Input("i", {}, TensorProto::INT64).Input("c", {}, TensorProto::BOOL);
+  body.Input("v", {"N", kUnits}).Input("list", {int64_t{1} << 20}, TensorProto::INT64);
+  body.Node("Tanh", {"v"}, {"w"}).Output("c").Output("w");
+  body.Node("Sub", {"i", "list"}, {"folded"}).Output("folded");
+  m.Integers("most", {std::numeric_limits<int64_t>::max()}, true)
+      .Integers("start", {0}, true)
+      .Integers("one", {1}, true)
+      .Integers("end", {int64_t{1} << 20}, true)
+      .Node("Range", {"start", "end", "one"}, {"list"})
+      .Node("Loop", {"most", "", "h0", "list"}, {"last", "lists"}, {Graph(body)});
+  const std::string error = ErrorOf(Loss(m, {"last"}));
+  EXPECT_NE(error.find("node 'last' (Loop): its iterations fold more than 33554432 numbers"),
+            std::string::npos)
+      << error;
+}
+
 TEST(ImportLoops, IterationsTogetherHaveALimit) {
   OnnxModel inner, outer, m = Data();
   for (OnnxModel* body : {&inner, &outer})

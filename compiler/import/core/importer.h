@@ -127,6 +127,7 @@ class Importer {
   std::set<std::string> stored_statistics;  // running means that training uses and does not update
   std::set<std::string> parameters;         // initializers that are parameters whatever their names look like
   int64_t inner_nodes = 0;                  // of graphs inside nodes: once for each copy
+  int64_t inner_elements = 0;               // of known tensors that these made
   bool onnx_statistics = false;  // the model's own algorithm updates running statistics: by ONNX's definition
   bool own_backward =
       false;  // a training graph: what only gradients read need not have a value (Operand::kept)

@@ -10,6 +10,8 @@ namespace {
 // The most nodes that graphs inside nodes may become in one import. A step of an unrolled loop is as long as
 // its iterations together, and the passes are not meant for more.
 constexpr int64_t kMaxInnerNodes = int64_t{1} << 17;
+// The most elements that folding may make in them, so that a small file cannot ask for hours of it.
+constexpr int64_t kMaxInnerElements = int64_t{1} << 25;
 
 onnx::NodeProto ConstantNode(const onnx::TensorProto& tensor, const std::string& name) {
   onnx::NodeProto constant;
@@ -100,7 +102,13 @@ llvm::Expected<std::vector<Operand>> InnerGraph::Import(const std::string& copy,
     if (!found) return owner_.Fail("output '" + output.name() + "' of its graph is not made");
     results.push_back(*found);
   }
-  for (const std::string& name : own_) importer.Erase(prefix_ + copy + name);
+  for (const std::string& name : own_) {
+    const Operand* inner = importer.Find(prefix_ + copy + name);
+    if (inner && inner->known) importer.inner_elements += static_cast<int64_t>(inner->known->elements.size());
+    importer.Erase(prefix_ + copy + name);
+  }
+  if (importer.inner_elements > kMaxInnerElements)
+    return owner_.Fail("its iterations fold more than " + std::to_string(kMaxInnerElements) + " numbers");
   return results;
 }
 
