@@ -9,26 +9,28 @@ namespace {
 
 constexpr int64_t kSteps = 64;
 
-// Two perceptrons over time, and a head over the mean of all steps.
+// Perceptrons over time, one after the other, and a head over the mean of all steps.
 OnnxModel Sequence(bool time_first) {
   using onnx::TensorProto;
-  return OnnxModel()
+  OnnxModel model;
+  model
       .Input("x", TensorProto::FLOAT,
-             time_first ? std::vector<Extent>{kSteps, "N", 32} : std::vector<Extent>{"N", kSteps, 32})
-      .Input("label", TensorProto::INT64, {"N"})
-      .Weight("a.weight", {32, 128})
-      .Weight("a.bias", {128})
-      .Weight("b.weight", {128, 64})
-      .Weight("c.weight", {64, 64})
-      .Weight("head", {64, 8})
-      .Node("a", "MatMul", {"x", "a.weight"}, "a")
-      .Node("shifted", "Add", {"a", "a.bias"}, "shifted")
-      .Node("relu", "Relu", {"shifted"}, "relu")
-      .Node("b", "MatMul", {"relu", "b.weight"}, "b")
-      .Node("tanh", "Tanh", {"b"}, "tanh")
-      .Node("c", "MatMul", {"tanh", "c.weight"}, "c")
-      .Node("sigmoid", "Sigmoid", {"c"}, "sigmoid")
-      .Mean("pool", "sigmoid", "pooled", {time_first ? 0 : 1})
+             time_first ? std::vector<Extent>{kSteps, "N", 64} : std::vector<Extent>{"N", kSteps, 64})
+      .Input("label", TensorProto::INT64, {"N"});
+  std::string last = "x";
+  for (const std::string at : {"1", "2", "3", "4"}) {
+    model.Weight("a" + at + ".weight", {64, 128})
+        .Weight("a" + at + ".bias", {128})
+        .Weight("b" + at + ".weight", {128, 64})
+        .Node("a" + at, "MatMul", {last, "a" + at + ".weight"}, "a" + at)
+        .Node("shifted" + at, "Add", {"a" + at, "a" + at + ".bias"}, "shifted" + at)
+        .Node("relu" + at, "Relu", {"shifted" + at}, "relu" + at)
+        .Node("b" + at, "MatMul", {"relu" + at, "b" + at + ".weight"}, "b" + at)
+        .Node("tanh" + at, "Tanh", {"b" + at}, "tanh" + at);
+    last = "tanh" + at;
+  }
+  return model.Weight("head", {64, 8})
+      .Mean("pool", last, "pooled", {time_first ? 0 : 1})
       .Node("logits", "MatMul", {"pooled", "head"}, "logits")
       .Node("criterion", "SoftmaxCrossEntropyLoss", {"logits", "label"}, "loss")
       .Output("loss", {});
@@ -41,7 +43,7 @@ class TimeMajor : public VarianceRun {
     const std::string model = scratch_ / "model.onnx", report = scratch_ / "report.json";
     WriteFile(model, Sequence(time_first).Bytes());
     ExpectDone({ToolPath("actc"), model, "-O", level, "--batch=16", "-o", plan(), "--report-json=" + report,
-                "--report=none"});
+                "--report=none", "--init=he"});
     return Take(ReadJson(report));
   }
   std::string plan() const { return scratch_ / "plan"; }
@@ -63,7 +65,7 @@ TEST_F(TimeMajor, HasALowerPeakAtL3AndKeepsIt) {
   const int64_t exact = Bytes(CompileAt("L0", true), "peak_bytes");
   const int64_t planned = Bytes(CompileAt("L3", true), "peak_bytes");
   EXPECT_GT(planned, 0);
-  EXPECT_LT(planned, .6 * static_cast<double>(exact));
+  EXPECT_LT(planned, .7 * static_cast<double>(exact));
   const std::string report = scratch_ / "run.json";
   ExpectDone({ToolPath("actrun"), plan(), "--batch=16", "--steps=2", "--threads=1", "--check-memory",
               "--report-json=" + report});
