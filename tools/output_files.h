@@ -21,12 +21,12 @@ struct OutputPath {
   bool appends = false;  // to a file that is there: a log, which is written in place
 };
 
-// Before the work: errors are a path that cannot be written, one that names an input, which would be lost, and one
-// that another flag names, too.
+// Before the work: errors are a path that cannot be written, one that names an input, which would be lost, and
+// one that another flag names, too.
 llvm::Error CheckOutputs(const std::vector<InputPath>& inputs, const std::vector<OutputPath>& outputs);
 
-// Adds the files that the text of --data or --eval-data (`flag`) names, those of patterns one by one. What names none
-// is left to the reader of the data, which tells what is wrong.
+// Adds the files that the text of --data or --eval-data (`flag`) names, those of patterns one by one. What names
+// none is left to the reader of the data, which tells what is wrong.
 void AddDataFiles(const std::string& flag, const std::string& text, std::vector<InputPath>& inputs);
 
 }  // namespace act

@@ -46,8 +46,8 @@ class MappedFile {
   std::optional<FaultsOfFile> faults_;  // if there are bytes
 };
 
-// Opens a file, device or pipe for writing, with more `flags` of open(2), and returns its descriptor. It does not wait
-// for the reader of a pipe: without one, that is an error.
+// Opens a file, device or pipe for writing, with more `flags` of open(2), and returns its descriptor. It does
+// not wait for the reader of a pipe: without one, that is an error.
 llvm::Expected<int> OpenForWriting(const std::string& path, int flags = 0);
 
 // A file that appears at `path` only when it is complete. Bytes go to a temporary file in the same

@@ -76,12 +76,12 @@ llvm::Error SaveCheckpoint(const std::string& path, const Executor& executor, co
 // is missing or has another type; missing optimizer state after step 0.
 llvm::Error LoadCheckpoint(const std::string& path, Executor& executor, TrainPosition& position);
 
-// Where the run of a checkpoint stood; `seed` is that of a file without one. Its tensors are not read. Errors: a file
-// that is not a checkpoint.
+// Where the run of a checkpoint stood; `seed` is that of a file without one. Its tensors are not read. Errors:
+// a file that is not a checkpoint.
 llvm::Expected<TrainPosition> ReadPosition(const std::string& path, uint64_t seed = 0);
 
-// Prepares to go on with data of `samples` samples an epoch (0: without epochs). If it had others, or fewer than those
-// that the position has seen, its order means nothing: the epoch begins anew. Returns what to tell of that, or "".
+// Prepares to go on with data of `samples` samples an epoch (0: without epochs). If the position is of another
+// number, or beyond this one, it means nothing: the epoch begins anew. Returns what to tell of that, or "".
 std::string GoOnWithData(TrainPosition& position, int64_t samples);
 
 // The initial optimizer state: zeros, and for Adagrad's sums their initial value.
