@@ -1,9 +1,10 @@
 // Codes of values whose samples do not come first, as [T,N,C] of a model with time first.
 //
-// A code is laid out by samples, and needs them to follow one another in memory. Of such a value they do not. But its
-// elements are N times a fixed number, and a code needs blocks of numbers, not samples: so it is coded as N equal parts
-// of its memory. A part then holds numbers of several samples. No codec asks to which sample a number belongs: it does
-// not matter to the error, which is that of its group. The parts are made and joined by reshapes, which copy nothing.
+// A code is laid out by samples, and needs them to follow one another in memory. Of such a value they do not.
+// But its elements are N times a fixed number, and a code needs blocks of numbers, not samples: so it is
+// coded as N equal parts of its memory. A part then holds numbers of several samples. No codec asks to which
+// sample a number belongs: it does not matter to the error, which is that of its group. The parts are made
+// and joined by reshapes, which copy nothing.
 #pragma once
 
 #include <llvm/Support/Error.h>
@@ -15,8 +16,9 @@
 
 namespace act {
 
-// The shape as which a value of these dims is coded, if that is not its own: the one axis that grows with N is a
-// multiple of N and comes first. Nullopt if it is first already, if there is none, or if there are several.
+// The shape as which a value of these dims is coded, if that is not its own: the one axis that grows with N
+// is a multiple of N and comes first. Nullopt if it is first already, if there is none, or if there are
+// several.
 std::optional<Dims> InEqualParts(const Dims& dims);
 
 // Whether the value has samples: along its first axis, or in equal parts.

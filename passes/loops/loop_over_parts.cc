@@ -1,10 +1,10 @@
-// Lets loops go over the equal parts of tensors whose samples do not come first (compiler/ops/equal_parts.h), where
-// codes of such tensors are. The code of [T,N,C] is laid out as [N,T,C]. Encode and decode can then be in one loop with
-// what makes and reads the numbers only if that goes over [N,T,C] too. Reshapes of its operands and results, which copy
-// nothing, see to it.
+// Lets loops go over the equal parts of tensors whose samples do not come first (compiler/ops/equal_parts.h),
+// where codes of such tensors are. The code of [T,N,C] is laid out as [N,T,C]. Encode and decode can then be
+// in one loop with what makes and reads the numbers only if that goes over [N,T,C] too. Reshapes of its
+// operands and results, which copy nothing, see to it.
 //
-// A node may change so if it reads each operand alike in every part: all of the operand's elements in order, some for
-// each row, or the same ones along the axes up to that of N.
+// A node may change so if it reads each operand alike in every part: all of the operand's elements in order,
+// some for each row, or the same ones along the axes up to that of N.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -112,7 +112,8 @@ class Changer {
     });
   }
 
-  // The value as [N,T,C]. What the forward pass has made is stored as it is, so the backward pass makes parts of it anew.
+  // The value as [N,T,C]. What the forward pass has made is stored as it is, so the backward pass makes parts
+  // of it anew.
   llvm::Expected<ValueId> PartsOf(ValueId v, bool forward) {
     const auto [it, fresh] = parts_.try_emplace({v, forward}, kNoValue);
     if (fresh) {

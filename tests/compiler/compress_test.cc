@@ -229,6 +229,16 @@ TEST(Compress, SamplesNeedNotComeFirst) {
   }
 }
 
+// Encode and decode are in loops with what makes and reads the numbers.
+TEST(LoopOverParts, MakesNoMoreLoopsThanWhereSamplesComeFirst) {
+  for (const char* level : {"L0", "L2", "L3"}) {
+    const auto loops = [&](const Dims& dims) {
+      return small_model::CountOps(CompileAt(level, Perceptron(dims)).train.graph, "Fused");
+    };
+    EXPECT_LE(loops(kTimeFirst), loops(kSamplesFirst)) << level;
+  }
+}
+
 // The elements are no multiple of N of one size, so nothing is coded.
 TEST(Compress, SeveralAxesOfSamplesAreNoEqualParts) {
   for (const Dims& dims : {Dims{16, Dim::Batch(), Dim::Batch(), 16}, Dims{16, Dim(1, 1), 16}}) {
@@ -264,8 +274,9 @@ TEST(Compress, EqualPartsComeBackInTheirOwnShape) {
   };
   const auto exact = gradients("L0", kSamplesFirst, last);
   EXPECT_EQ(exact.size(), 7u) << "the loss and six gradients";
-  // Float32 adds samples in another order. With 8 bits a code's error is some .6 % of its numbers' deviation, and up to
-  // four times as much of a sum in which numbers cancel: 2.8 % of the offset's gradient at L2 where samples come first.
+  // Float32 adds samples in another order. With 8 bits a code's error is some .6 % of its numbers'
+  // deviation, and up to four times as much of a sum in which numbers cancel: 2.8 % of the offset's gradient
+  // at L2 where samples come first.
   for (const auto& [level, allowed] : {std::pair{"L0", 1e-5}, {"L2", .04}, {"L3", .04}, {"L4", .04}}) {
     const auto found = gradients(level, kTimeFirst, first);
     for (const auto& [name, numbers] : exact) {
