@@ -55,6 +55,7 @@ class Changer {
       }
       graph_.nodes.push_back(std::move(node));
     }
+    PlaceReshapes();
     return llvm::Error::success();
   }
 
@@ -118,9 +119,32 @@ class Changer {
     const auto [it, fresh] = parts_.try_emplace({v, forward}, kNoValue);
     if (fresh) {
       ACT_TRY(it->second, builder_.Reshape(v, *InEqualParts(dims(v))));
+      reshapes_[{v, forward}] = std::move(graph_.nodes.back());
+      graph_.nodes.pop_back();
       marks_[it->second].precision = marks_[v].precision;
     }
     return it->second;
+  }
+
+  // Puts them as early as can be: between two loops, one would keep fuse-loops from making one of both.
+  void PlaceReshapes() {
+    std::vector<Node> nodes = std::move(graph_.nodes);
+    graph_.nodes.clear();
+    for (const bool forward : {true, false}) {
+      std::set<ValueId> made;
+      for (const Node& node : nodes)
+        if (InForward(node) == forward) made.insert(node.outputs.begin(), node.outputs.end());
+      for (auto& [key, reshape] : reshapes_)
+        if (key.second == forward && !made.count(key.first)) graph_.nodes.push_back(std::move(reshape));
+      for (Node& node : nodes) {
+        if (InForward(node) != forward) continue;
+        const std::vector<ValueId> outputs = node.outputs;
+        graph_.nodes.push_back(std::move(node));
+        for (const ValueId v : outputs)
+          if (const auto it = reshapes_.find({v, forward}); it != reshapes_.end())
+            graph_.nodes.push_back(std::move(it->second));
+      }
+    }
   }
 
   llvm::Error Change(Node node) {
@@ -163,7 +187,8 @@ class Changer {
   std::vector<Dims> spaces_;
   // Of a value that the forward pass reads (true), or what follows it: the same in parts.
   std::map<std::pair<ValueId, bool>, ValueId> parts_;
-  std::map<std::pair<ValueId, bool>, ValueId> same_;  // of parts that were made twice: the first ones
+  std::map<std::pair<ValueId, bool>, Node> reshapes_;  // that this pass adds to make parts
+  std::map<std::pair<ValueId, bool>, ValueId> same_;   // of parts that were made twice: the first ones
 };
 
 }  // namespace
