@@ -17,8 +17,8 @@ const onnx::GraphProto* InnerOf(const onnx::NodeProto& node, const std::string& 
   return nullptr;
 }
 
-// Which names each name follows from, over all graphs of a model. Names of different inner graphs that are equal
-// count as one, which at most makes a constant of a number too many.
+// Which names each name follows from, over all graphs of a model. Names of different inner graphs that are
+// equal count as one, which at most makes a constant of a number too many.
 class Origins {
  public:
   explicit Origins(const onnx::GraphProto& model) { Of(model); }
@@ -74,7 +74,8 @@ class Origins {
     const int first = loop ? 1 : 0;
     for (int i = loop ? 2 : 0; i < std::min(node.input_size(), body->input_size()); ++i) {
       Follows(body->input(i).name(), node.input(i));
-      // Of a Scan, the inputs after the states are no outputs: then too much follows from too much, and no harm.
+      // Of a Scan, the inputs after the states are no outputs: then too much follows from too much, and no
+      // harm.
       if (i - first < body->output_size()) Follows(body->input(i).name(), body->output(i - first).name());
       if (i - 2 * first < node.output_size()) Follows(node.output(i - 2 * first), node.input(i));
     }

@@ -12,8 +12,8 @@ constexpr int64_t kMaxKnownTotal = int64_t{1} << 23;
 
 bool IsStandard(const onnx::NodeProto& node) { return node.domain().empty() || node.domain() == "ai.onnx"; }
 
-// All that the node reads follows from constants and the batch size. Graphs inside it read more than its inputs:
-// what their own nodes make says itself what it follows from.
+// All that the node reads follows from constants and the batch size. Graphs inside it read more than its
+// inputs: what their own nodes make says itself what it follows from.
 bool FollowsFromBatch(const NodeContext& c) {
   for (const auto& attribute : c.node.attribute())
     if (attribute.has_g()) return false;

@@ -48,7 +48,8 @@ struct Operand {
   std::optional<Known> known = {};
   std::shared_ptr<RandomDraw> random = {};  // this is the draw plus `random_shift`
   double random_shift = 0;
-  // A sequence of tensors, whose length is known: only operators of sequences and of control flow may read it.
+  // A sequence of tensors, whose length is known: only operators of sequences and of control flow may read
+  // it.
   std::shared_ptr<const std::vector<Operand>> sequence = {};
   ValueId scores = kNoValue;  // this is the log-softmax of `scores` over axis 1: a loss may start from them
   // Where our operator has no value for this tensor: what it keeps for its gradient instead (a
@@ -62,8 +63,8 @@ struct Operand {
   bool of_batch = false;
 };
 
-// What a value was stacked of along a new axis. Reading one part back needs no slice of the whole, whose gradient
-// would have zeros for all other parts.
+// What a value was stacked of along a new axis. Reading one part back needs no slice of the whole, whose
+// gradient would have zeros for all other parts.
 struct Stacked {
   size_t axis = 0;
   std::vector<ValueId> parts;  // of extent 1 along the axis

@@ -1,5 +1,5 @@
-// Sequences of tensors. They exist only while importing, where their lengths are known: torch.split and torch.chunk
-// as the dynamo exporter writes them, and lists that a loop fills.
+// Sequences of tensors. They exist only while importing, where their lengths are known: torch.split and
+// torch.chunk as the dynamo exporter writes them, and lists that a loop fills.
 #include "compiler/import/fold/fold_shapes.h"
 #include "compiler/import/known/onnx_types.h"
 #include "compiler/import/ops/slices.h"
@@ -23,7 +23,8 @@ llvm::Expected<const Parts*> SequenceIn(const NodeContext& c, size_t i) {
   return c.Fail("input " + std::to_string(i) + " is no sequence whose length is known when compiling");
 }
 
-// A position from 0 to `positions` - 1, which input i may count from the end; the last one where it is left out.
+// A position from 0 to `positions` - 1, which input i may count from the end; the last one where it is left
+// out.
 llvm::Expected<size_t> PositionIn(const NodeContext& c, size_t i, size_t positions) {
   if (positions == 0) return c.Fail("the sequence is empty");
   if (!c.Has(i)) return positions - 1;

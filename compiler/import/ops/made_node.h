@@ -1,5 +1,5 @@
-// ONNX nodes that the importer makes itself, to import what an operator stands for as those would be: folded where
-// everything is known.
+// ONNX nodes that the importer makes itself, to import what an operator stands for as those would be:
+// folded where everything is known.
 #pragma once
 
 #include <cstdint>
