@@ -20,7 +20,7 @@ TEST(ImportLoopLimits, ASequenceMayBeCarried) {
   m.Integers("M", {kSteps}, true)
       .Integers("back", {-1}, true)
       .Node("SequenceEmpty", {}, {"empty"})
-      .Node("Loop", {"M", "", "h0", "empty"}, {"final", "list"}, {Graph(body)})
+      .Node("Loop", {"M", "", "h0", "empty"}, {"final", "list"}, {Inner(body)})
       .Node("SequenceAt", {"list", "back"}, {"last"})
       .Node("ConcatFromSequence", {"list"}, {"ys"}, {Attr("axis", int64_t{0}), Attr("new_axis", int64_t{1})});
   Weighted(m, "ys", 0, kSteps);
@@ -46,7 +46,7 @@ TEST(ImportLoopLimits, SequencesGrowAndShrinkAnywhere) {
   OnnxModel joined, other, m = ListOfThree();
   joined.Node("ConcatFromSequence", {"again"}, {"r"}, {Attr("axis", int64_t{-1})}).Output("r");
   other.Node("Neg", {"z"}, {"r"}).Output("r");
-  m.Node("If", {"is_three"}, {"all"}, {Graph(joined, "then_branch"), Graph(other, "else_branch")});
+  m.Node("If", {"is_three"}, {"all"}, {Inner(joined, "then_branch"), Inner(other, "else_branch")});
   const ImportResult r = Import(m.MeanLoss("all"));
   EXPECT_EQ(Ops(r.graph), "Mul Concat ReduceMean");
   const Node& concat = *Find(r.graph, "Concat");
@@ -97,7 +97,7 @@ OnnxModel WithInputs(const Names& inputs, const std::string& condition) {
       .Integers("most", {std::numeric_limits<int64_t>::max()}, true)
       .Node("Shape", {"x"}, {"shape"})
       .Node("Gather", {"shape", "first"}, {"batch"})
-      .Node("Loop", inputs, {"last", "ys"}, {Graph(body)});
+      .Node("Loop", inputs, {"last", "ys"}, {Inner(body)});
   return Loss(m, {"last"});
 }
 
@@ -128,7 +128,7 @@ TEST(ImportLoopLimits, FoldingInIterationsHasALimit) {
       .Integers("one", {1}, true)
       .Integers("end", {int64_t{1} << 20}, true)
       .Node("Range", {"start", "end", "one"}, {"list"})
-      .Node("Loop", {"most", "", "h0", "list"}, {"last", "lists"}, {Graph(body)});
+      .Node("Loop", {"most", "", "h0", "list"}, {"last", "lists"}, {Inner(body)});
   const std::string error = ErrorOf(Loss(m, {"last"}));
   EXPECT_NE(error.find("node 'last' (Loop): its iterations fold more than 33554432 numbers"),
             std::string::npos)
@@ -140,8 +140,8 @@ TEST(ImportLoopLimits, IterationsTogetherHaveALimit) {
   for (OnnxModel* body : {&inner, &outer})
     body->Input("i", {}, TensorProto::INT64).Input("c", {}, TensorProto::BOOL).Input("v", {"N", kUnits});
   inner.Node("Tanh", {"v"}, {"w"}).Output("c").Output("w");
-  outer.Node("Loop", {"thousand", "", "v"}, {"z"}, {Graph(inner)}).Output("c").Output("z");
-  m.Integers("thousand", {1000}, true).Node("Loop", {"thousand", "", "h0"}, {"last"}, {Graph(outer)});
+  outer.Node("Loop", {"thousand", "", "v"}, {"z"}, {Inner(inner)}).Output("c").Output("z");
+  m.Integers("thousand", {1000}, true).Node("Loop", {"thousand", "", "h0"}, {"last"}, {Inner(outer)});
   const std::string error = ErrorOf(Loss(m, {"last"}));
   EXPECT_NE(error.find("its iterations have together more than 131072 nodes"), std::string::npos) << error;
   EXPECT_NE(error.find("node 'last' (Loop): node 'last/body/65/z' (Loop): "), std::string::npos) << error;

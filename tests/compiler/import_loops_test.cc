@@ -66,7 +66,7 @@ TEST(ImportLoops, AConditionOfACounterEndsALoop) {
         .Weight("end", {}, 3)
         .Integers("M", {std::numeric_limits<int64_t>::max()}, true)
         .Node("Less", {"start", "end"}, {"begins"})
-        .Node("Loop", {bounded ? "M" : "", "begins", "h0", "zero"}, {"last", "time", "ys"}, {Graph(body)});
+        .Node("Loop", {bounded ? "M" : "", "begins", "h0", "zero"}, {"last", "time", "ys"}, {Inner(body)});
     Weighted(m, "ys", 0, 3);
     ExpectSame(Loss(m, {"last", "ys.weighted"}), WrittenOut({0, 1, 2}));
   }
@@ -79,7 +79,7 @@ TEST(ImportLoops, TheBodysConditionCountsWithoutAFirstOne) {
   body.Integers("two", {2}, true).Node("Less", {"i", "two"}, {"unfinished"});
   Outputs(body, "unfinished");
   CellWeights(m);
-  m.Integers("M", {kSteps}, true).Node("Loop", {"M", "", "h0"}, {"last", "ys"}, {Graph(body)});
+  m.Integers("M", {kSteps}, true).Node("Loop", {"M", "", "h0"}, {"last", "ys"}, {Inner(body)});
   Weighted(m, "ys", 0, 3);
   ExpectSame(Loss(m, {"last", "ys.weighted"}), WrittenOut({0, 1, 2}));
 }
@@ -92,7 +92,7 @@ TEST(ImportLoops, ALoopWithoutIterationsReturnsItsFirstValues) {
     CellWeights(m);
     Flag(m, "never", false);
     m.Integers("M", {by_condition ? kSteps : 0}, true)
-        .Node("Loop", {"M", by_condition ? "never" : "", "h0"}, {"last", "parts"}, {Graph(body)})
+        .Node("Loop", {"M", by_condition ? "never" : "", "h0"}, {"last", "parts"}, {Inner(body)})
         .Node("Concat", {"parts", "R"}, {"rows"}, {Attr("axis", int64_t{0})})
         .Node("MatMul", {"last", "rows"}, {"y"});
     OnnxModel direct = Data();
@@ -118,7 +118,7 @@ OnnxModel Scanned(bool in_reverse, bool out_reverse, int64_t out_axis, int64_t o
   body.Output("next", {"N", kUnits}).Output("next", {"N", kUnits});
   CellWeights(m);
   m.Node("Scan", {"h0", "x"}, {"last", "ys"},
-         {Graph(body), Attr("num_scan_inputs", int64_t{1}), Attr("scan_input_axes", Ints{-2}),
+         {Inner(body), Attr("num_scan_inputs", int64_t{1}), Attr("scan_input_axes", Ints{-2}),
           Attr("scan_input_directions", Ints{in_reverse}), Attr("scan_output_axes", Ints{out_axis}),
           Attr("scan_output_directions", Ints{out_reverse})});
   Weighted(m, "ys", out_axis < 0 ? out_axis + 3 : out_axis, kSteps);
@@ -145,8 +145,8 @@ TEST(ImportLoops, AWeightInABodyIsOneParameter) {
   CellWeights(body);
   Outputs(body, "go_on");
   m.Integers("M", {2}, true)
-      .Node("Loop", {"M", "", "h0"}, {"middle", "zs"}, {Graph(body)})
-      .Node("Loop", {"M", "", "middle"}, {"last", "ys"}, {Graph(body)});
+      .Node("Loop", {"M", "", "h0"}, {"middle", "zs"}, {Inner(body)})
+      .Node("Loop", {"M", "", "middle"}, {"last", "ys"}, {Inner(body)});
   Loss(m, {"last"});
   OnnxModel same = Data();
   for (const char* loop : {"middle/", "last/"}) {
@@ -190,7 +190,7 @@ TEST(ImportLoops, WeightsOfABranchThatIsNotTakenStayInTheModel) {
   for (OnnxModel* branch : {&taken, &left}) branch->Node("MatMul", {"h0", "V"}, {"r"}).Output("r");
   const std::string stored = left.graph().initializer(0).raw_data();
   Flag(m, "always", true);
-  m.Node("If", {"always"}, {"y"}, {Graph(taken, "then_branch"), Graph(left, "else_branch")});
+  m.Node("If", {"always"}, {"y"}, {Inner(taken, "then_branch"), Inner(left, "else_branch")});
   const ImportResult r = Import(Loss(m, {"y"}));
   ASSERT_EQ(r.trainable.size(), 1u);
   onnx::ModelProto skeleton;
@@ -215,16 +215,16 @@ TEST(ImportLoops, ControlFlowNests) {
   inner.Integers("two", {2}, true)
       .Node("Mod", {"k", "two"}, {"odd"})
       .Node("Cast", {"odd"}, {"is_odd"}, {Attr("to", int64_t{TensorProto::BOOL})})
-      .Node("If", {"is_odd"}, {"w"}, {Graph(left, "then_branch"), Graph(taken, "else_branch")})
+      .Node("If", {"is_odd"}, {"w"}, {Inner(left, "then_branch"), Inner(taken, "else_branch")})
       .Output("c")
       .Output("w");
   outer.Input("i", {}, TensorProto::INT64).Input("c", {}, TensorProto::BOOL).Input("u", {"N", kUnits});
   outer.Node("MatMul", {"u", "R"}, {"ur"})
-      .Node("Loop", {"i", "", "ur"}, {"z"}, {Graph(inner)})
+      .Node("Loop", {"i", "", "ur"}, {"z"}, {Inner(inner)})
       .Output("c")
       .Output("z");
   RandomWeight(m, "R", {kUnits, kUnits}, 2);
-  m.Integers("M", {3}, true).Node("Loop", {"M", "", "h0"}, {"last"}, {Graph(outer)});
+  m.Integers("M", {3}, true).Node("Loop", {"M", "", "h0"}, {"last"}, {Inner(outer)});
   EXPECT_EQ(Ops(Import(Loss(m, {"last"})).graph), "MatMul MatMul Tanh MatMul Tanh Mul ReduceMean");
 }
 

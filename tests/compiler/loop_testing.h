@@ -35,7 +35,7 @@ inline void RandomWeight(OnnxModel& model, const std::string& name, const Ints& 
   }
 }
 
-inline onnx::AttributeProto Graph(const OnnxModel& inner, const std::string& name = "body") {
+inline onnx::AttributeProto Inner(const OnnxModel& inner, const std::string& name = "body") {
   onnx::AttributeProto a;
   a.set_name(name);
   a.set_type(onnx::AttributeProto::GRAPH);
@@ -135,7 +135,7 @@ inline OnnxModel Looped(int64_t trips) {
   OnnxModel body = LoopBody(), m = Data();
   Outputs(body, "go_on");
   CellWeights(m);
-  m.Integers("M", {trips}, true).Node("Loop", {"M", "", "h0"}, {"last", "ys"}, {Graph(body)});
+  m.Integers("M", {trips}, true).Node("Loop", {"M", "", "h0"}, {"last", "ys"}, {Inner(body)});
   return m;
 }
 
