@@ -98,22 +98,23 @@ TEST(Import, NumbersBesideWeights) {
         .Weight("slope", {1})
         .Weight("half", {})
         .Weight("two", {1});
-    m.Node("MatMul", {"x", "w"}, {"p"}).Node("Add", {"p", "b"}, {"s"}).Node("PRelu", {"s", "slope"}, {"r"});
+    m.Node("Gemm", {"x", "v", "none"}, {"x1"}).Weight("v", {8, 8}).Weight("none", {}, 0);
+    m.Node("MatMul", {"x1", "w"}, {"p"}).Node("Add", {"p", "b"}, {"s"}).Node("PRelu", {"s", "slope"}, {"r"});
     m.Node("Mul", {"r", "half"}, {"h"}).Node("Add", {"h", "two"}, {"y"}).MeanLoss("y");
     return Import(m);
   };
   for (const char* producer : {"", "pytorch", "onnx-example"}) {
     const ImportResult all = import(producer);
-    EXPECT_EQ(all.trainable.size(), 5u) << producer;
+    EXPECT_EQ(all.trainable.size(), 7u) << producer;
     EXPECT_TRUE(all.warnings.empty()) << producer;
   }
   const ImportResult r = import("tf2onnx");
   std::vector<std::string> names;
   for (const ValueId id : r.trainable) names.push_back(r.graph.value(id).name);
-  EXPECT_EQ(names, (std::vector<std::string>{"w", "b", "slope"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"w", "b", "slope", "v"}));
   EXPECT_EQ(r.warnings,
             std::vector<std::string>{"initializers of one element that no layer reads as a weight are "
-                                     "constants and do not train: 'half', 'two'"});
+                                     "constants and do not train: 'half', 'two', 'none'"});
 }
 
 TEST(Import, HeInitialization) {

@@ -75,8 +75,9 @@ llvm::Error DefineInitializers(Importer& importer, ModelFile& file,
     const auto fill = file.fills.find(name);
     const bool exporters =
         fill == file.fills.end() && kind.empty() && IsExportersName(name) && type.Elements() == Dim(1);
-    const bool number = numbers_too && type.Elements() == Dim(1) && kind.empty() && !weights.count(name) &&
-                        fill == file.fills.end();
+    // A bias has an axis, even if the layer has one result. The scalar that jax2onnx gives Gemm is a 0.
+    const bool number = numbers_too && type.Elements() == Dim(1) && kind.empty() &&
+                        (type.rank() == 0 || !weights.count(name)) && fill == file.fills.end();
     const bool is_constant = !IsFloat(type.dtype) || (kind == "BUFFER" && type.dtype != DType::kFloat32) ||
                              (!importer.parameters.count(name) &&
                               (kind == "CONSTANT_TENSOR" || exporters || number || all_constant));
