@@ -76,11 +76,15 @@ llvm::Error AddCounts(Graph& graph) {
           builder.Add1(kCountCorrect, {node.inputs[0], node.inputs[1]}, Attributes(node.attrs), "correct"));
   graph.outputs.push_back(correct);
   if (node.attrs.String("reduction", "mean") == "mean") {
-    const ValueId weight = node.inputs.size() > 2 ? node.inputs[2] : kNoValue;
+    constexpr size_t kWeight = 2, kDenominator = 3;  // operands of a cross entropy
+    const ValueId weight = node.inputs.size() > kWeight ? node.inputs[kWeight] : kNoValue;
     const int64_t classes = builder.type(node.inputs[0]).dims.back().fixed;
     ACT_TRY(const ValueId denominator,
             AddLossDenominator(builder, node.attrs, node.inputs[1], weight, classes, "counted"));
     graph.outputs.push_back(denominator);
+    Node& divided = graph.nodes[static_cast<size_t>(position)];  // so that it is computed once
+    divided.inputs.resize(kDenominator, kNoValue);
+    divided.inputs.push_back(denominator);
   }
   std::rotate(graph.nodes.begin() + position, graph.nodes.begin() + nodes, graph.nodes.end());
   return llvm::Error::success();

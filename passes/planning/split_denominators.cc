@@ -29,7 +29,6 @@ class Splitter {
     std::vector<Node> nodes = std::move(graph_.nodes);
     graph_.nodes.clear();
     for (Node& node : nodes) {
-      if (node.op == kLossDenominator) Keep(node);
       if (OpOf(node).loss) ACT_CHECK_OK(Split(node, kOfLoss));
       if (OpOf(node).loss_gradient) ACT_CHECK_OK(Split(node, kOfGradient));
       graph_.nodes.push_back(std::move(node));
@@ -52,7 +51,8 @@ class Splitter {
     if (node.inputs.size() > at.denominator) return llvm::Error::success();
     node.inputs.resize(at.denominator + 1, kNoValue);
     const ValueId label = node.inputs[at.label], weight = node.inputs[at.weight];
-    const std::optional<int64_t> ignored = IgnoredBy(node);
+    std::optional<int64_t> ignored;
+    if (node.attrs.Has("ignore_index")) ignored = node.attrs.Int("ignore_index");
     for (const Denominator& d : made_)
       if (d.label == Root(label) && d.weight == Root(weight) && d.ignored == ignored) {
         node.inputs[at.denominator] = d.value;
@@ -65,15 +65,6 @@ class Splitter {
     made_.push_back({Root(label), Root(weight), ignored, value});
     node.inputs[at.denominator] = value;
     return llvm::Error::success();
-  }
-
-  // The evaluation has one already, for the mean over its batches.
-  void Keep(const Node& made) {
-    const ValueId weight = made.inputs.size() > 1 ? made.inputs[1] : kNoValue;
-    made_.push_back({Root(made.inputs[0]), Root(weight), IgnoredBy(made), made.outputs[0]});
-  }
-  static std::optional<int64_t> IgnoredBy(const Node& node) {
-    return node.attrs.Has("ignore_index") ? std::optional(node.attrs.Int("ignore_index")) : std::nullopt;
   }
 
   // As many labels under another shape are the same labels.

@@ -103,11 +103,12 @@ TEST_F(Data, ShardsHaveTheBitsOfOneFileOnBothDevices) {
 // Every batch of 16 has another number of labels that count, and the first has none.
 TEST_F(Data, TheLossOfAnEvaluationDoesNotDependOnTheBatch) {
   CompileLenet();
-  WriteLenetData("train", 0, 48);
-  WriteLenetData("test", 0, 48, 21);
+  WriteLenetData("train.safetensors", 0, 48);
+  WriteLenetData("test.safetensors", 0, 48, 21);
   const auto loss_at = [this](const std::string& batch) {
     ExpectDone({ToolPath("actrun"), plan(), "--threads=1", "--lr=0", "--epochs=1", "--batch=" + batch,
-                "--data=" + (scratch_ / "train"), "--eval-data=" + (scratch_ / "test"),
+                "--data=" + (scratch_ / "train.safetensors"),
+                "--eval-data=" + (scratch_ / "test.safetensors"),
                 "--report-json=" + (scratch_ / "run.json")});
     const llvm::json::Object report = Take(ReadJson(scratch_ / "run.json"));
     return *report.getArray("evaluations")->front().getAsObject()->getNumber("loss");
