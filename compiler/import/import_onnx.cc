@@ -98,8 +98,7 @@ llvm::Error DefineInputs(Importer& importer, const std::vector<const onnx::Value
       return MakeError("--dim=" + name, "no axis of an input has this name",
                        symbols.empty() ? "the model has no symbolic axes"
                                        : "the symbolic axes are: " + Join({symbols.begin(), symbols.end()}));
-    if (extent != Dim::Batch() && extent.At(1) < 1)
-      return MakeError("--dim=" + name, "the extent must be positive");
+    if (extent.At(1) < 1) return MakeError("--dim=" + name, "the extent must be positive");
   }
   const bool given = std::any_of(options.dims.begin(), options.dims.end(),
                                  [](const auto& dim) { return !dim.second.IsFixed(); });

@@ -149,6 +149,21 @@ TEST(ImportLosses, TakeTheOperandOfTheFunctionThatTheyContain) {
   EXPECT_NE(Ops(WithLoss("l1", sigmoid).graph).find("Sigmoid"), std::string::npos);
 }
 
+// Each Concat joins the former one with itself: the paths to the sigmoid double with each.
+// Following each of them would not end.
+TEST(ImportLosses, AFunctionIsFoundOnceOnManyPaths) {
+  constexpr int kJoins = 40;
+  const auto joined = [](OnnxModel& m) {
+    m.Node("Sigmoid", {"scores"}, {"y0"});
+    for (int i = 0; i < kJoins; ++i) {
+      const std::string before = "y" + std::to_string(i);
+      m.Node("Concat", {before, before}, {i + 1 == kJoins ? "y" : "y" + std::to_string(i + 1)},
+             {testing::Attr("axis", int64_t{2})});
+    }
+  };
+  EXPECT_EQ(Ops(WithLoss("bce-with-logits", joined).graph).find("Sigmoid"), std::string::npos);
+}
+
 TEST(ImportLosses, CrossEntropyHasClassesSecondOrLast) {
   const auto import = [](const char* loss) {
     OnnxModel m;

@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <random>
 
 #include "compiler/import/import_onnx.h"
 #include "tests/compiler/compiled_step.h"
 #include "tests/compiler/onnx_model.h"
+#include "tests/compiler/random_weight.h"
 
 namespace act {
 namespace {
@@ -15,6 +15,7 @@ namespace {
 using onnx::TensorProto;
 using testing::Attr;
 using testing::OnnxModel;
+using testing::RandomWeight;
 using testing::TemporaryFolder;
 using testing_step::Take;
 using Attributes = std::vector<onnx::AttributeProto>;
@@ -28,19 +29,6 @@ struct Layer {
   int64_t Gates() const { return op == "LSTM" ? 4 : op == "GRU" ? 3 : 1; }
   int64_t Directions() const { return direction == "bidirectional" ? 2 : 1; }
 };
-
-void RandomWeight(OnnxModel& model, const std::string& name, const std::vector<int64_t>& dims,
-                  unsigned seed) {
-  model.Weight(name, dims);
-  std::string& raw =
-      *model.graph().mutable_initializer(model.graph().initializer_size() - 1)->mutable_raw_data();
-  std::mt19937 engine(seed);
-  std::normal_distribution<float> normal(0, 0.4f);
-  for (size_t i = 0; i + sizeof(float) <= raw.size(); i += sizeof(float)) {
-    const float value = normal(engine);
-    std::memcpy(raw.data() + i, &value, sizeof value);
-  }
-}
 
 // The input is x [N,T,I], transposed as PyTorch's batch_first does. The loss is the sum of the mean
 // squares of all outputs.

@@ -4,36 +4,24 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <map>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "tests/compiler/compiled_step.h"
 #include "tests/compiler/import_testing.h"
+#include "tests/compiler/random_weight.h"
 
 namespace act::loop_testing {
 
 using namespace import_testing;
 using onnx::TensorProto;
+using testing::RandomWeight;
 using testing_step::Take;
 using Ints = std::vector<int64_t>;
 using Names = std::vector<std::string>;
 
 inline constexpr int64_t kBatch = 3, kSteps = 5, kFeatures = 2, kUnits = 4;
-
-inline void RandomWeight(OnnxModel& model, const std::string& name, const Ints& dims, unsigned seed) {
-  model.Weight(name, dims);
-  std::string& raw =
-      *model.graph().mutable_initializer(model.graph().initializer_size() - 1)->mutable_raw_data();
-  std::mt19937 engine(seed);
-  std::normal_distribution<float> normal(0, 0.4f);
-  for (size_t i = 0; i + sizeof(float) <= raw.size(); i += sizeof(float)) {
-    const float value = normal(engine);
-    std::memcpy(raw.data() + i, &value, sizeof value);
-  }
-}
 
 inline onnx::AttributeProto Inner(const OnnxModel& inner, const std::string& name = "body") {
   onnx::AttributeProto a;

@@ -1,6 +1,8 @@
 #include "compiler/import/core/append_loss.h"
 
+#include <map>
 #include <numeric>
+#include <utility>
 
 #include "compiler/ir/uses.h"
 #include "compiler/ops/op_table.h"
@@ -19,6 +21,9 @@ const char* FunctionIn(const std::string& loss) {
 
 // Finds the operand of the function that made the predictions, also before what only moves numbers.
 class Scores {
+  // Nodes that only move numbers, between the function and the end of the model.
+  static constexpr int kMostMoves = 256;
+
  public:
   Scores(GraphBuilder& builder, const char* function)
       : builder_(builder), uses_(builder.graph()), function_(function) {}
@@ -26,20 +31,29 @@ class Scores {
   // What x would be without the function. `axis` of x has the classes: a softmax over another one is part of the
   // model. kNoValue: the function does not make all of x.
   llvm::Expected<ValueId> Of(ValueId x, size_t axis) {
+    const auto known = found_.find({x, axis});
+    if (known != found_.end()) return known->second;
+    ACT_TRY(const ValueId scores, Find(x, axis));
+    found_[{x, axis}] = scores;
+    return scores;
+  }
+
+ private:
+  llvm::Expected<ValueId> Find(ValueId x, size_t axis) {
     const Node* made = uses_.ProducerNode(x);
-    if (!made) return kNoValue;
+    if (!made || ++looked_at_ > kMostMoves) return kNoValue;
     Node node = *made;  // a copy: the graph grows
     const TensorType type = builder_.type(x);
     const bool last = axis + 1 == type.dims.size();
     if (node.op == function_) return last || !OverClasses() ? node.inputs[0] : kNoValue;
     switch (OpOf(node).movement) {
       case Movement::kTranspose:
-        axis = static_cast<size_t>(node.attrs.Ints("perm")[axis]);
+        if (OverClasses()) axis = static_cast<size_t>(node.attrs.Ints("perm")[axis]);
         break;
       case Movement::kReshape: {
         const Dims& before = builder_.type(node.inputs[0]).dims;
         if (OverClasses() && (!last || before.empty() || before.back() != type.dims.back())) return kNoValue;
-        axis = before.size() - 1;
+        if (OverClasses()) axis = before.size() - 1;
         break;
       }
       case Movement::kConcat:
@@ -55,12 +69,13 @@ class Scores {
     return builder_.AddTyped(node.op, node.inputs, type, node.attrs, node.name);
   }
 
- private:
   bool OverClasses() const { return function_ == std::string("Softmax"); }
 
   GraphBuilder& builder_;
   const Uses uses_;
   const std::string function_;
+  int looked_at_ = 0;  // nodes
+  std::map<std::pair<ValueId, size_t>, ValueId> found_;
 };
 
 llvm::Expected<AppendedLoss> CrossEntropy(GraphBuilder& b, const std::string& kind, ValueId scores) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/import/core/constant_node.h"
 #include "compiler/import/core/inference_form.h"
 
 namespace act::onnx_import {
@@ -103,14 +104,7 @@ void FixControlConstants(onnx::GraphProto& graph) {
   google::protobuf::RepeatedPtrField<onnx::NodeProto> nodes;
   for (onnx::TensorProto& tensor : *graph.mutable_initializer()) {
     if (!IsSingleFloat(tensor) || !decide.count(tensor.name())) continue;
-    onnx::NodeProto& constant = *nodes.Add();
-    constant.set_op_type("Constant");
-    constant.set_name(tensor.name());
-    constant.add_output(tensor.name());
-    onnx::AttributeProto& value = *constant.add_attribute();
-    value.set_name("value");
-    value.set_type(onnx::AttributeProto::TENSOR);
-    *value.mutable_t() = tensor;
+    *nodes.Add() = ConstantNode(tensor, tensor.name());
   }
   if (nodes.empty()) return;
   std::set<std::string> fixed;

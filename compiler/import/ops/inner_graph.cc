@@ -2,6 +2,7 @@
 
 #include <deque>
 
+#include "compiler/import/core/constant_node.h"
 #include "compiler/import/core/subgraphs.h"
 
 namespace act::onnx_import {
@@ -12,18 +13,6 @@ namespace {
 constexpr int64_t kMaxInnerNodes = int64_t{1} << 17;
 // The most elements that folding may make in them, so that a small file cannot ask for hours of it.
 constexpr int64_t kMaxInnerElements = int64_t{1} << 25;
-
-onnx::NodeProto ConstantNode(const onnx::TensorProto& tensor, const std::string& name) {
-  onnx::NodeProto constant;
-  constant.set_op_type("Constant");
-  constant.set_name(name);
-  constant.add_output(name);
-  onnx::AttributeProto& value = *constant.add_attribute();
-  value.set_name("value");
-  value.set_type(onnx::AttributeProto::TENSOR);
-  *value.mutable_t() = tensor;
-  return constant;
-}
 
 }  // namespace
 
