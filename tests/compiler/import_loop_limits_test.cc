@@ -135,6 +135,19 @@ TEST(ImportLoopLimits, FoldingInIterationsHasALimit) {
       << error;
 }
 
+// A loop without end that fills a list: each iteration makes a longer list, so their lengths grow as the square.
+TEST(ImportLoopLimits, SequencesTogetherHaveALimit) {
+  OnnxModel body, m = Data();
+  body.Input("i", {}, TensorProto::INT64).Input("c", {}, TensorProto::BOOL).Input("list", {});
+  body.Node("SequenceInsert", {"list", "h0"}, {"longer"}).Output("c").Output("longer");
+  m.Integers("most", {std::numeric_limits<int64_t>::max()}, true)
+      .Node("SequenceEmpty", {}, {"empty"})
+      .Node("Loop", {"most", "", "empty"}, {"list"}, {Inner(body)})
+      .Node("ConcatFromSequence", {"list"}, {"all"}, {Attr("axis", int64_t{0})});
+  const std::string error = ErrorOf(Loss(m, {"all"}));
+  EXPECT_NE(error.find("sequences have together more than 16777216 tensors"), std::string::npos) << error;
+}
+
 TEST(ImportLoopLimits, IterationsTogetherHaveALimit) {
   OnnxModel inner, outer, m = Data();
   for (OnnxModel* body : {&inner, &outer})

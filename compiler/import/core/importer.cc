@@ -10,8 +10,6 @@ namespace {
 // needs.
 constexpr int64_t kMaxKnownTotal = int64_t{1} << 23;
 
-bool IsStandard(const onnx::NodeProto& node) { return node.domain().empty() || node.domain() == "ai.onnx"; }
-
 // All that the node reads follows from constants and the batch size. Graphs inside it read more than its
 // inputs: what their own nodes make says itself what it follows from.
 bool FollowsFromBatch(const NodeContext& c) {
@@ -89,7 +87,7 @@ llvm::Error Importer::ImportNode(const onnx::NodeProto& node) {
 llvm::Error Importer::FoldOrImport(NodeContext& context) {
   const onnx::NodeProto& node = context.node;
   FoldArgs args{{}, context.attrs, context.outputs()};
-  const FoldEntry* const fold = IsStandard(node) ? FindFold(node.op_type()) : nullptr;
+  const FoldEntry* const fold = IsStandardDomain(node.domain()) ? FindFold(node.op_type()) : nullptr;
   bool all_known = fold != nullptr;
   std::vector<Known> types;
   types.reserve(context.inputs());
@@ -149,7 +147,7 @@ const std::vector<const std::vector<ImportEntry>*>& AllImports() {
 }
 
 const ImportEntry* FindImport(const onnx::NodeProto& node) {
-  const std::string domain = IsStandard(node) ? "" : node.domain();
+  const std::string domain = IsStandardDomain(node.domain()) ? "" : node.domain();
   for (const auto* family : AllImports())
     for (const ImportEntry& entry : *family)
       if (node.op_type() == entry.op && domain == entry.domain) return &entry;
@@ -157,7 +155,7 @@ const ImportEntry* FindImport(const onnx::NodeProto& node) {
 }
 
 bool IsSupported(const onnx::NodeProto& node) {
-  return FindImport(node) || (IsStandard(node) && FindFold(node.op_type()));
+  return FindImport(node) || (IsStandardDomain(node.domain()) && FindFold(node.op_type()));
 }
 
 }  // namespace act::onnx_import

@@ -14,6 +14,7 @@
 #include "compiler/import/file/model_file.h"
 #include "compiler/import/known/known.h"
 #include "compiler/import/known/node_attributes.h"
+#include "compiler/import/known/standard_domain.h"
 #include "compiler/ops/graph_builder.h"
 #include "compiler/ops/value_numbers.h"
 #include "onnx/onnx-ml.pb.h"
@@ -129,6 +130,7 @@ class Importer {
   std::set<std::string> parameters;         // initializers that are parameters whatever their names look like
   int64_t inner_nodes = 0;                  // of graphs inside nodes: once for each copy
   int64_t inner_elements = 0;               // of known tensors that these made
+  int64_t sequence_parts = 0;               // of all sequences that nodes made
   bool onnx_statistics = false;  // the model's own algorithm updates running statistics: by ONNX's definition
   bool own_backward =
       false;  // a training graph: what only gradients read need not have a value (Operand::kept)

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "compiler/import/known/onnx_types.h"
+#include "compiler/import/known/standard_domain.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file.h"
 #include "runtime/plan/plan_check.h"
@@ -35,11 +36,9 @@ llvm::Error NotAModel(std::string_view bytes, const std::string& path) {
 llvm::Expected<int64_t> DefaultOpset(const onnx::ModelProto& proto, const std::string& path) {
   int64_t opset = 0;
   for (const auto& import : proto.opset_import())
-    if (import.domain().empty() || import.domain() == "ai.onnx") opset = std::max(opset, import.version());
+    if (IsStandardDomain(import.domain())) opset = std::max(opset, import.version());
   // A model without standard operators names no version; any would do, so take the newest.
-  const auto is_standard = [](const onnx::NodeProto& node) {
-    return node.domain().empty() || node.domain() == "ai.onnx";
-  };
+  const auto is_standard = [](const onnx::NodeProto& node) { return IsStandardDomain(node.domain()); };
   const auto& nodes = proto.graph().node();
   if (opset == 0 && !nodes.empty() && std::none_of(nodes.begin(), nodes.end(), is_standard))
     return kNewestOpset;

@@ -216,7 +216,7 @@ const ImportEntry* FindIntegerImport(const NodeContext& c) {
   const std::string& op = c.node.op_type();
   const bool where = op == "Where";
   const size_t first = where ? 1 : 0;
-  if ((!c.node.domain().empty() && c.node.domain() != "ai.onnx") || !c.Has(first)) return nullptr;
+  if (!IsStandardDomain(c.node.domain()) || !c.Has(first)) return nullptr;
   if (where ? IsFloat(c.Type(1).dtype) : !IsInteger(c.Type(0).dtype)) return nullptr;
   if (op == "Cast" || op == "CastLike") {
     const std::optional<DType> to = CastTarget(c);

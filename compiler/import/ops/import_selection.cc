@@ -156,8 +156,7 @@ bool ReadsSelection(const NodeContext& c) {
 }
 
 llvm::Error ImportSelected(NodeContext& c, const std::function<llvm::Error()>& plain) {
-  if (!c.node.domain().empty() && c.node.domain() != "ai.onnx")
-    return RefuseSelection(c, "does not support that");
+  if (!IsStandardDomain(c.node.domain())) return RefuseSelection(c, "does not support that");
   if (MovesLengths(c)) return plain();
   if (c.node.op_type().rfind("Reduce", 0) == 0 && SelectionOf(c, 0) && (!c.Has(1) || !c.In(1).counted))
     return ImportReduction(c, plain);

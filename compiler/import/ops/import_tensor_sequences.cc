@@ -11,7 +11,14 @@ namespace {
 using Ints = std::vector<int64_t>;
 using Parts = std::vector<Operand>;
 
+// The most tensors that the sequences of one import may have together. A loop that puts T of them in a sequence
+// makes T sequences, with T^2 / 2 tensors.
+constexpr int64_t kMaxSequenceParts = int64_t{1} << 24;
+
 llvm::Error SetSequence(const NodeContext& c, TensorType type, Parts parts) {
+  c.importer.sequence_parts += static_cast<int64_t>(parts.size());
+  if (c.importer.sequence_parts > kMaxSequenceParts)
+    return c.Fail("sequences have together more than " + std::to_string(kMaxSequenceParts) + " tensors");
   Operand sequence;
   sequence.type = std::move(type);
   sequence.sequence = std::make_shared<const Parts>(std::move(parts));
@@ -36,15 +43,16 @@ llvm::Expected<size_t> PositionIn(const NodeContext& c, size_t i, size_t positio
   return c.Fail("position " + std::to_string((*known)[0]) + " is outside the sequence");
 }
 
-// The sizes are a list, or one number for all parts, the last of which may be smaller.
+// The sizes are a list, or one number for all parts, the last of which may be smaller. Without sizes, each part
+// is one position; with keepdims=0, which counts in that case alone, parts have no such axis.
 llvm::Error ImportSplitToSequence(NodeContext& c) {
   const Dims& from = c.DimsOf(0);
   ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis"), from.size()));
-  ACT_TRY(const auto given, c.Integers(1, "split"));
-  if (!given || given->empty() || !from[axis].IsFixed() || c.attrs.Int("keepdims", 1) == 0)
+  ACT_TRY(const auto given, c.Integers(1));
+  if (!from[axis].IsFixed() || (given && given->empty()))
     return c.Fail("splits in a way that is not supported", "sizes and extent must be known when compiling");
-  Ints sizes = *given;
-  if (c.DimsOf(1).empty()) {
+  Ints sizes = given.value_or(Ints{1});
+  if (!given || c.DimsOf(1).empty()) {
     if (sizes[0] < 1 || from[axis].fixed / sizes[0] > kMaxKnownElements)
       return c.Fail("has parts that are too small");
     const int64_t size = sizes[0];
@@ -53,12 +61,18 @@ llvm::Error ImportSplitToSequence(NodeContext& c) {
   }
   if (!ResolveSplit(from[axis], sizes, sizes.size())) return c.Fail("cannot split " + ToString(c.Type(0)));
   ACT_TRY(const ValueId x, c.Value(0));
+  const bool drops_axis = !given && c.attrs.Int("keepdims", 1) == 0;
+  Dims rest = from;
+  rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(axis));
   Parts parts;
   int64_t start = 0;
   for (int64_t size : sizes) {
     std::vector<SliceRange> ranges = Whole(from);
     ranges[axis] = {start, size, 1};
-    ACT_TRY(const ValueId part, SliceOf(c, x, ranges));
+    ACT_TRY(ValueId part, SliceOf(c, x, ranges));
+    if (drops_axis) {
+      ACT_TRY(part, c.Reshape(part, rest));
+    }
     parts.push_back({.type = c.TypeOf(part), .value = part});
     start += size;
   }

@@ -28,8 +28,11 @@ class InnerGraph {
 
  private:
   llvm::Error Prepare();
-  // Whether the node gives each copy the same known tensor.
-  bool IsShared(const onnx::NodeProto& node) const { return node.op_type() == "Constant"; }
+  // Whether the node gives each copy the same known tensor. One with inputs is no valid Constant, and is refused
+  // like any other node.
+  bool IsShared(const onnx::NodeProto& node) const {
+    return IsStandardDomain(node.domain()) && node.op_type() == "Constant" && node.input_size() == 0;
+  }
   std::string Renamed(const std::string& name, const std::string& copy) const;
   onnx::NodeProto Copy(const onnx::NodeProto& node, const std::string& copy) const;
 

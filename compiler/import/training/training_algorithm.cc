@@ -16,8 +16,8 @@ bool IsGradient(const onnx::NodeProto& node) {
   return node.domain() == kPreviewTraining && node.op_type() == "Gradient";
 }
 bool IsStandard(const onnx::NodeProto& node, const char* op, int inputs) {
-  return (node.domain().empty() || node.domain() == "ai.onnx") && node.op_type() == op &&
-         node.input_size() == inputs && node.output_size() >= 1;
+  return IsStandardDomain(node.domain()) && node.op_type() == op && node.input_size() == inputs &&
+         node.output_size() >= 1;
 }
 
 class Reader {
