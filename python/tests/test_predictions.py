@@ -91,6 +91,30 @@ def test_the_trained_model_predicts_without_labels(tmp_path: Path, exporter: str
     torch.testing.assert_close(torch.tensor(predicted), expected)
 
 
+class Given(nn.Linear):
+    """Its predictions are an input or a parameter."""
+
+    def __init__(self, which: int) -> None:
+        super().__init__(8, 3)
+        self.which = which
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> Any:
+        loss = F.mse_loss(super().forward(x), y)
+        return {"loss": loss, "logits": (y, self.bias)[self.which]}
+
+
+@needs_tools
+@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
+@pytest.mark.parametrize("which", [0, 1])
+def test_predictions_that_have_a_name_already(tmp_path: Path, exporter: str, which: int) -> None:
+    inputs = (torch.randn(4, 8), torch.randn(4, 3))
+    actc.export(Given(which), inputs, tmp_path / "m.onnx", check=True, bin_dir=BIN, exporter=exporter)
+    graph = onnx.load(tmp_path / "m.onnx").graph
+    assert names(graph.input) == ["x", "y"]
+    assert set(names(graph.initializer)) >= {"weight", "bias"}
+    assert names(graph.output) == ["loss", "predictions"]
+
+
 class Odd(WithLoss):
     """Returns the loss, and something that no exporter has."""
 

@@ -59,9 +59,15 @@ def name_outputs(graph: onnx.GraphProto) -> None:
         for dim in value.type.tensor_type.shape.dim:
             if dim.dim_param not in known:  # TorchScript's exporter makes a name up where it does not know the extent
                 dim.ClearField("dim_param")
-    taken = {t.name for t in graph.initializer} | {i.name for i in graph.input}
-    if PREDICTIONS not in taken.union(*(node.output for node in graph.node)):
-        _rename_values(graph, {value.name: PREDICTIONS for value in graph.output[1:]})
+    given = {t.name for t in graph.initializer} | {i.name for i in graph.input}
+    if PREDICTIONS in given.union(*(node.output for node in graph.node)):
+        return
+    for value in graph.output[1:]:
+        if value.name in given:  # predictions that are an input or a parameter, whose names stay
+            graph.node.add(op_type="Identity", input=[value.name], output=[PREDICTIONS])
+            value.name = PREDICTIONS
+        else:
+            _rename_values(graph, {value.name: PREDICTIONS})
 
 
 def _same_numbers(tensor: onnx.TensorProto, value: torch.Tensor) -> bool:
