@@ -39,6 +39,37 @@ ImportResult ScaledBranch() {
   return testing_step::ModelOf(std::move(graph));
 }
 
+// A sample that two linear layers read. Its gradient is a sum of one row, and a product can add a row as its bias.
+ImportResult TwoHeadsOfOneRow() {
+  Graph graph;
+  GraphBuilder b(graph);
+  const auto parameter = [&b](const char* name, Dims dims) {
+    const TensorType type{DType::kFloat32, dims};
+    return b.Input(
+        name, type, ValueKind::kParameter,
+        testing_step::HostFloats(std::vector<float>(static_cast<size_t>(type.Elements().fixed), .5f)));
+  };
+  const ValueId row = b.Input("row", {DType::kFloat32, {1, 5}}, ValueKind::kInput);
+  const ValueId stem = Take(b.Add1("MatMul", {row, parameter("stem", {5, 4})}, {}, "stem"));
+  const ValueId hidden = Take(b.Add1("Tanh", {stem}, {}, "hidden"));
+  Attributes all;
+  all.Set("axes", std::vector<int64_t>{0, 1});
+  all.Set("keepdims", int64_t{0});
+  const auto head = [&](const char* name, int64_t columns) {
+    const ValueId scores = Take(b.Add1("MatMul", {hidden, parameter(name, {4, columns})}, {}, name));
+    return Take(b.Add1("ReduceMean", {Take(b.Add1("Square", {scores}))}, all, "mean"));
+  };
+  graph.outputs = {Take(b.Add1("Add", {head("first", 3), head("second", 2)}, {}, "loss"))};
+  return testing_step::ModelOf(std::move(graph));
+}
+
+TEST(UpdateOrder, AProductThatAddsAnotherGradientReadsItsWeightBeforeTheUpdate) {
+  for (const char* level : {"L0", "L3"}) {
+    llvm::Expected<Plan> plan = Compile(TwoHeadsOfOneRow(), testing_step::Checked(level, "sgd"));
+    ASSERT_EQ(plan ? "" : testing_step::Text(plan.takeError()), "") << level;
+  }
+}
+
 TEST(UpdateOrder, NothingReadsAnUpdatedParameterUnderAnyShape) {
   for (const char* level : {"L0", "L3"}) {
     const Plan plan = Take(Compile(ScaledBranch(), testing_step::Checked(level, "sgd")));
