@@ -4,7 +4,8 @@
 //   Silu       x sigmoid(x)
 //   HardSwish  x clip(x + 3, 0, 6) / 6, x HardSigmoid(x)
 //   Sigmoid    1 / (1 + e^-x)
-//   LogSigmoid ln(sigmoid(x)), which overflows where sigmoid(x) is 0
+//   LogSigmoid ln(sigmoid(x)), which overflows where sigmoid(x) is 0, and ln(1 - sigmoid(x)) of -x, which overflows
+//              where sigmoid(x) is 1. TorchScript's exporter writes binary cross entropy of logits as these two
 //   Softplus   ln(1 + e^x), and with the linear branch for large x that exporters put around it
 //   Mish       x tanh(softplus(x))
 //   Softmax    e^x / sum(e^x), over the last axis
@@ -12,9 +13,11 @@
 // place of constants do not matter. A function that is only nearly one of these stays as it is.
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numbers>
 #include <set>
 
+#include "compiler/ir/rewrite_nodes.h"
 #include "passes/pass.h"
 #include "passes/recognize/pattern.h"
 
@@ -39,7 +42,7 @@ class Recognizer {
  public:
   explicit Recognizer(Graph& graph) : graph_(graph), pattern_(graph) {}
 
-  void Run() {
+  llvm::Error Run() {
     for (Node& node : graph_.nodes) {
       if (node.outputs.size() != 1) continue;
       if (node.op == "Div" || node.op == "Reciprocal") Sigmoid(node);
@@ -49,6 +52,7 @@ class Recognizer {
           node.op == "HardSigmoid")
         Gate(node);
     }
+    return LogsOfComplements();
   }
 
  private:
@@ -102,6 +106,7 @@ class Recognizer {
     if (node.op == "Log") {
       if (const Node* sigmoid = pattern_.Maker(node.inputs[0], "Sigmoid"))
         return Become(node, "LogSigmoid", sigmoid->inputs[0]);
+      Complement(node);
       const ValueId x = OnePlusExpOf(node.inputs[0]);
       if (x != kNoValue && pattern_.DimsOf(x) == pattern_.DimsOf(node.outputs[0]))
         Become(node, "Softplus", x);
@@ -114,6 +119,26 @@ class Recognizer {
     const std::optional<double> from = pattern_.Number(large->inputs[1]);
     if (from && *from >= kLinearFrom && pattern_.DimsOf(node.inputs[1]) == pattern_.DimsOf(node.outputs[0]))
       Become(node, "Softplus", node.inputs[1]);
+  }
+
+  // Log(1 - Sigmoid(x))
+  void Complement(const Node& log) {
+    const Node* difference = pattern_.Maker(log.inputs[0], "Sub");
+    if (!difference || pattern_.Number(difference->inputs[0]) != 1) return;
+    const Node* sigmoid = pattern_.Maker(difference->inputs[1], "Sigmoid");
+    if (sigmoid && pattern_.DimsOf(sigmoid->inputs[0]) == pattern_.DimsOf(log.outputs[0]))
+      complements_[log.outputs[0]] = sigmoid->inputs[0];
+  }
+
+  llvm::Error LogsOfComplements() {
+    GraphBuilder builder(graph_);
+    return RewriteNodes(graph_, builder, "Log", [&](Node& node, const Uses&) -> llvm::Error {
+      const auto found = complements_.find(node.outputs[0]);
+      if (found == complements_.end()) return llvm::Error::success();
+      ACT_TRY(const ValueId negative, builder.Add1("Neg", {found->second}, {}, node.name));
+      Become(node, "LogSigmoid", negative);
+      return llvm::Error::success();
+    });
   }
 
   // The values that x may be, given the gate's operand: that operand itself, and the values it is
@@ -189,13 +214,11 @@ class Recognizer {
 
   Graph& graph_;
   Pattern pattern_;
+  std::map<ValueId, ValueId> complements_;  // by each ln(1 - sigmoid(x)), the x
 };
 
 }  // namespace
 
-llvm::Error RecognizeActivations(Graph& graph, PassContext&) {
-  Recognizer(graph).Run();
-  return llvm::Error::success();
-}
+llvm::Error RecognizeActivations(Graph& graph, PassContext&) { return Recognizer(graph).Run(); }
 
 }  // namespace act

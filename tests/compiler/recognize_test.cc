@@ -171,6 +171,13 @@ TEST(RecognizeActivations, FindsThemHoweverTheyAreWritten) {
        [](Composer& c, ValueId x) { return c.Mul(x, c.Mul(c.Clip(c.Add(x, c.N(3)), 0, 6), c.N(1.f / 6))); }},
       {"log of a sigmoid", "LogSigmoid",
        [](Composer& c, ValueId x) { return c.Op("Log", {c.Op("Sigmoid", {x})}); }},
+      {"log of a sigmoid's complement", "Neg LogSigmoid",
+       [](Composer& c, ValueId x) { return c.Op("Log", {c.Sub(c.N(1), c.Op("Sigmoid", {x}))}); }},
+      {"that complement is read twice", "Sigmoid Sub Neg LogSigmoid Mul",
+       [](Composer& c, ValueId x) {
+         const ValueId rest = c.Sub(c.N(1), c.Op("Sigmoid", {x}));
+         return c.Mul(rest, c.Op("Log", {rest}));
+       }},
       {"softplus and its linear branch", "Softplus",
        [](Composer& c, ValueId x) {
          const ValueId s = c.Op("Log", {c.Add(c.Op("Exp", {x}), c.N(1))});
@@ -237,6 +244,8 @@ TEST(RecognizeActivations, LeavesNearMissesAlone) {
          return c.Div(e, c.Sum(c.Op("Exp", {e})));
        },
        {2, 1, 1}},
+      {"log of another complement", "Sigmoid Sub Log",
+       [](Composer& c, ValueId x) { return c.Op("Log", {c.Sub(c.N(2), c.Op("Sigmoid", {x}))}); }},
       {"an early linear branch", "Greater Softplus Where",
        [](Composer& c, ValueId x) {
          return c.Op("Where", {c.Op("Greater", {x, c.N(5)}), x, c.Op("Softplus", {x})});
