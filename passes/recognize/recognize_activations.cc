@@ -6,6 +6,7 @@
 //   Sigmoid    1 / (1 + e^-x)
 //   LogSigmoid ln(sigmoid(x)), which overflows where sigmoid(x) is 0, and ln(1 - sigmoid(x)) of -x, which overflows
 //              where sigmoid(x) is 1. TorchScript's exporter writes binary cross entropy of logits as these two
+//   SqrtOfSquares  sqrt(x) and x^.5 of sums and products of squares, as in a deviation: slope 0 at 0
 //   Softplus   ln(1 + e^x), and with the linear branch for large x that exporters put around it
 //   Mish       x tanh(softplus(x))
 //   Softmax    e^x / sum(e^x), over the last axis
@@ -29,6 +30,7 @@ const double kTanhSlope = std::sqrt(2 * std::numbers::inv_pi);  // sqrt(2 / pi)
 constexpr double kErfSlope = std::numbers::sqrt2 / 2;           // 1 / sqrt(2)
 // Above this, x and softplus(x) = x + ln(1 + e^-x) are the same float32: e^-x / x < 2^-24.
 constexpr double kLinearFrom = 14;
+constexpr int kDepth = 8;  // of sums and products of squares
 
 // The two polynomials of a gated activation: that of the gate's operand in x, and that of the
 // result in x and the gate.
@@ -48,6 +50,7 @@ class Recognizer {
       if (node.op == "Div" || node.op == "Reciprocal") Sigmoid(node);
       if (node.op == "Div") Softmax(node);
       if (node.op == "Log" || node.op == "Where") Softplus(node);
+      if (node.op == "Sqrt" || node.op == "Pow") Length(node);
       if (node.op == "Erf" || node.op == "Tanh" || node.op == "Sigmoid" || node.op == "Clip" ||
           node.op == "HardSigmoid")
         Gate(node);
@@ -119,6 +122,32 @@ class Recognizer {
     const std::optional<double> from = pattern_.Number(large->inputs[1]);
     if (from && *from >= kLinearFrom && pattern_.DimsOf(node.inputs[1]) == pattern_.DimsOf(node.outputs[0]))
       Become(node, "Softplus", node.inputs[1]);
+  }
+
+  // The root alone has an infinite slope at 0, and squares have slope 0 there: the gradient would always be NaN. In
+  // PyTorch that of a norm, a deviation or a cosine is 0.
+  void Length(Node& node) {
+    if (node.op == "Pow" && pattern_.Number(node.inputs[1]) != .5) return;
+    if (pattern_.DimsOf(node.inputs[0]) == pattern_.DimsOf(node.outputs[0]) &&
+        IsOfSquares(node.inputs[0], kDepth))
+      Become(node, "SqrtOfSquares", node.inputs[0]);
+  }
+
+  bool IsPositive(ValueId v) { return pattern_.Number(v).value_or(0) > 0; }
+
+  // Is v at least 0, and its gradient 0 where v is 0?
+  bool IsOfSquares(ValueId v, int depth) {
+    const Node* node = pattern_.Maker(v);
+    if (!node || depth == 0) return false;
+    const auto of_squares = [&](size_t i) { return IsOfSquares(node->inputs[i], depth - 1); };
+    static const std::set<std::string> kSums = {"ReduceSum", "ReduceMean", "Reshape", "Expand", "Transpose"};
+    if (node->op == "Square" || (node->op == "Pow" && pattern_.Number(node->inputs[1]) == 2)) return true;
+    if (kSums.count(node->op)) return of_squares(0);
+    if (node->op == "Add") return of_squares(0) && of_squares(1);
+    if (node->op == "Div") return of_squares(0) && IsPositive(node->inputs[1]);
+    if (node->op != "Mul") return false;
+    const auto factor = [&](size_t i) { return IsPositive(node->inputs[i]) || of_squares(i); };
+    return node->inputs[0] == node->inputs[1] || (factor(0) && factor(1));
   }
 
   // Log(1 - Sigmoid(x))

@@ -102,6 +102,15 @@ TEST(GradientConventions, AtKinksAndTies) {
          return Take(Imported("Mod", {testing::Attr("fmod", int64_t{1})})(b, v));
        },
        {{1, 1, 1}, {-655, 655, -3}}},
+      {"The root of squares passes nothing at 0, in whatever shape and size",
+       {2},
+       {{0, 0}},
+       [](GraphBuilder& b, const std::vector<ValueId>& v) {
+         const ValueId squares = Take(b.Add1("Mul", {v[0], v[0]}));
+         const ValueId mean = Take(b.Add1("Div", {Take(b.Expand(squares, {3, 2})), b.Scalar(3)}));
+         return Take(b.Add1("Sqrt", {mean}));
+       },
+       {{0, 0}}},
       {"Abs passes nothing at 0", {3}, {{-2, 0, 2}}, One("Abs"), {{-1, 0, 1}}},
       {"ReLU6 passes nothing at its bounds",
        {5},

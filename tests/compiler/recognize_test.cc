@@ -178,6 +178,16 @@ TEST(RecognizeActivations, FindsThemHoweverTheyAreWritten) {
          const ValueId rest = c.Sub(c.N(1), c.Op("Sigmoid", {x}));
          return c.Mul(rest, c.Op("Log", {rest}));
        }},
+      {"a deviation", "ReduceMean Sub Square ReduceMean Mul Div SqrtOfSquares Add",
+       [](Composer& c, ValueId x) {
+         const ValueId d = c.Sub(x, c.Mean(x)), mean = c.Mean(c.Op("Square", {d}));
+         return c.Add(c.Op("Sqrt", {c.Div(c.Mul(mean, c.N(6)), c.N(5))}), x);
+       }},
+      {"a product of lengths", "Mul ReduceSum ReduceSum Mul SqrtOfSquares Add",
+       [](Composer& c, ValueId x) {
+         const ValueId squares = c.Mul(x, x);
+         return c.Add(c.Pow(c.Mul(c.Sum(squares), c.Sum(squares, {1})), .5f), x);
+       }},
       {"softplus and its linear branch", "Softplus",
        [](Composer& c, ValueId x) {
          const ValueId s = c.Op("Log", {c.Add(c.Op("Exp", {x}), c.N(1))});
@@ -244,6 +254,8 @@ TEST(RecognizeActivations, LeavesNearMissesAlone) {
          return c.Div(e, c.Sum(c.Op("Exp", {e})));
        },
        {2, 1, 1}},
+      {"root of a sum that is 0 elsewhere", "Square Add Sqrt",
+       [](Composer& c, ValueId x) { return c.Op("Sqrt", {c.Add(c.Op("Square", {x}), c.N(1e-5f))}); }},
       {"log of another complement", "Sigmoid Sub Log",
        [](Composer& c, ValueId x) { return c.Op("Log", {c.Sub(c.N(2), c.Op("Sigmoid", {x}))}); }},
       {"an early linear branch", "Greater Softplus Where",
