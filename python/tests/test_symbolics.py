@@ -114,6 +114,19 @@ class Written(nn.Module):
         return F.softplus(self.plain(y), beta=3, threshold=1.5).mean(2).index_add(1, torch.tensor([4, 4]), x[:, :2, :4])
 
 
+class Distances(nn.Module):
+    """Distances of rows, some of which are equal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # [N,5,4]
+        y = self.layer(x)
+        z = torch.cat([y[:, :2].detach(), x[:, 2:]], 1)
+        return F.pairwise_distance(y, z).mean() + nn.PairwiseDistance(3, 1e-3, keepdim=True)(z, y).square().mean()
+
+
 class Lacked(nn.Module):
     """What the TorchScript exporter lacks and ONNX has, and functions of which it has other forms."""
 
@@ -137,6 +150,7 @@ class Lacked(nn.Module):
     [
         ("lacked", Lacked, (torch.randn(4, 3, 6, 8),), {"loss": None, "dynamic_batch": True}),
         ("folded", Folded, (torch.randn(4, 2, 7, 9),), {"loss": "cross-entropy", "dynamic_batch": True}),
+        ("distances", Distances, (torch.randn(4, 5, 4),), {"loss": None, "dynamic_batch": True}),
         ("places", Places, (torch.randn(4, 3, 1, 6),), {"loss": "cross-entropy"}),
         (
             "pooled",

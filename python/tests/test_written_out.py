@@ -163,6 +163,9 @@ FUNCTIONS: Dict[str, Callable[[torch.Tensor], Any]] = {
     "nanmean": lambda x: torch.where(x > 1, math.nan, x).nanmean(1) + x.nanmean(),
     "nansum": lambda x: torch.where(x > 1, math.nan, x).nansum((1, 2)) + torch.nansum(x),
     "ndtr": lambda x: torch.special.ndtr(x),
+    "pairwise_distance": lambda x: (
+        torch.pairwise_distance(x, x.flip(1)) + F.pairwise_distance(x, x[0], 1, 0.1, keepdim=True).mean(2)
+    ),
     "quantile": lambda x: x.quantile(0.3, dim=2) + torch.quantile(x, 1.0, 2) + x.quantile(0, 1, keepdim=True).mean(),
     "rad2deg": lambda x: torch.rad2deg(x) + x.deg2rad(),
     "renorm": lambda x: x.renorm(2, 1, 2.5),

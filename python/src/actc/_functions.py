@@ -29,6 +29,7 @@ _ALSO: Dict[str, List[Tuple[Any, str]]] = {
     "channel_shuffle": [(F, "channel_shuffle")],
     "inverse": [(torch.linalg, "inv")],
     "matrix_power": [(torch.linalg, "matrix_power")],
+    "pairwise_distance": [(F, "pairwise_distance")],
     **{name: [(torch.linalg, name)] for name in "cholesky slogdet solve solve_triangular".split()},
     "trunc": [(torch, "fix"), (torch.Tensor, "fix")],
     **{name: [(torch.special, name)] for name in "erfinv erfc exp2 ndtr entr sinc xlogy".split()},
@@ -88,6 +89,7 @@ TORCHSCRIPT_LACKS: Dict[str, Callable[..., Any]] = {
     "nanmean": forms.nanmean,
     "nansum": forms.nansum,
     "ndtr": lambda x: 0.5 * (1 + (x * math.sqrt(0.5)).erf()),
+    "pairwise_distance": _layer_forms.pairwise_distance,  # the exporter has another function
     "quantile": forms.quantile,
     "rad2deg": lambda x: x * (180 / math.pi),
     "renorm": forms.renorm,

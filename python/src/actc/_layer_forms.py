@@ -33,6 +33,14 @@ def adaptive_max_pool(axes: int) -> Callable[..., Any]:
     return pool
 
 
+def pairwise_distance(
+    x1: torch.Tensor, x2: torch.Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> torch.Tensor:
+    """torch.pairwise_distance. TorchScript's exporter adds eps to p and not to the difference. So where rows are equal,
+    its root has an infinite slope."""
+    return torch.linalg.vector_norm(x1 - x2 + eps, p, -1, keepdim)
+
+
 def _steps(
     x: torch.Tensor, h: torch.Tensor, c: torch.Tensor, weights: Sequence[torch.Tensor], backwards: bool
 ) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
