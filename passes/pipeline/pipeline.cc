@@ -10,10 +10,9 @@
 
 #include "compiler/ir/uses.h"
 #include "compiler/ir/verify.h"
-#include "compiler/ops/graph_builder.h"
-#include "compiler/ops/loss.h"
 #include "compiler/ops/op_table.h"
 #include "passes/pass_table.h"
+#include "passes/pipeline/measures.h"
 #include "passes/storage/choose_reruns.h"
 #include "runtime/base/error.h"
 #include "runtime/base/seconds.h"
@@ -58,35 +57,6 @@ llvm::Error RunPasses(const StepKind& kind, std::optional<Repeats> only, StepGra
     if (!error) error = CheckEdges(step.graph, context.edges);
     if (error) return WithPlace(std::move(error), "internal error: after pass " + name);
   }
-  return llvm::Error::success();
-}
-
-// Adds to the outputs, if the loss is a cross entropy: the number of correct predictions and, if it is a mean, that by
-// which the sum was divided. Both are counted before the loss, whose probabilities may then lie over the scores.
-llvm::Error AddCounts(Graph& graph) {
-  const auto loss = std::find_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
-    return OpOf(node).loss && node.outputs[0] == graph.outputs[0];
-  });
-  if (loss == graph.nodes.end()) return llvm::Error::success();
-  const auto position = loss - graph.nodes.begin();
-  const auto nodes = static_cast<std::ptrdiff_t>(graph.nodes.size());
-  const Node node = *loss;  // a copy: the graph grows
-  GraphBuilder builder(graph);
-  ACT_TRY(const ValueId correct,
-          builder.Add1(kCountCorrect, {node.inputs[0], node.inputs[1]}, Attributes(node.attrs), "correct"));
-  graph.outputs.push_back(correct);
-  if (node.attrs.String("reduction", "mean") == "mean") {
-    constexpr size_t kWeight = 2, kDenominator = 3;  // operands of a cross entropy
-    const ValueId weight = node.inputs.size() > kWeight ? node.inputs[kWeight] : kNoValue;
-    const int64_t classes = builder.type(node.inputs[0]).dims.back().fixed;
-    ACT_TRY(const ValueId denominator,
-            AddLossDenominator(builder, node.attrs, node.inputs[1], weight, classes, "counted"));
-    graph.outputs.push_back(denominator);
-    Node& divided = graph.nodes[static_cast<size_t>(position)];  // so that it is computed once
-    divided.inputs.resize(kDenominator, kNoValue);
-    divided.inputs.push_back(denominator);
-  }
-  std::rotate(graph.nodes.begin() + position, graph.nodes.begin() + nodes, graph.nodes.end());
   return llvm::Error::success();
 }
 
@@ -219,7 +189,7 @@ llvm::Expected<Plan> Compile(ImportResult model, const CompileOptions& options, 
                      "there are none: no large weight of a product, and no table, is frozen",
                      "--freeze=GLOB names those that do not train");
   if (variance) *variance = step.context.relative_variance;
-  ACT_CHECK_OK(AddCounts(evaluation));
+  ACT_CHECK_OK(AddMeasures(evaluation));
   ACT_TRY(plan.eval, CompileEvaluation(std::move(evaluation), options, times, &plan.train.graph));
   // A step that reads a parameter after its update trains, but wrongly: nobody would notice.
   for (const StepGraph* made : {&plan.train, &plan.eval})

@@ -66,8 +66,10 @@ struct Plan {
 
   StepGraph train;
   // The forward pass with running statistics and without dropout. Persistent values have the same
-  // names as in `train`. Outputs: the loss, then (classification) the number of correct predictions
-  // as f32[]. Empty if there is no such graph.
+  // names as in `train`. Empty if there is no such graph. Outputs: the loss of the batch, and then pairs of a mean and
+  // what its sum was divided by (float32, one element each), from which follow the means over a data set:
+  // * first, where the model has class labels, how many predictions are right (no mean) and how many labels count;
+  // * the terms whose sum the loss is. Where there are none, the loss is a mean over the samples.
   StepGraph eval;
 
   std::vector<SavedEdge> edges;

@@ -12,7 +12,7 @@ namespace act {
 
 // A reader accepts only the version for which it was built. Any change of meaning or bytes needs a
 // new version.
-inline constexpr uint32_t kPlanVersion = 17;
+inline constexpr uint32_t kPlanVersion = 18;
 
 // Writes the plan to `path`, all of it or nothing. Unknown weights (HostTensor::data == nullptr)
 // stay unknown. Errors: those of CheckPlan and of the file system.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "runtime/base/error.h"
 #include "runtime/plan/runtime_op.h"
@@ -10,26 +11,31 @@
 namespace act {
 namespace {
 
-// Positions among the outputs of the evaluation's graph, after the loss.
-constexpr size_t kCorrect = 1, kDenominator = 2;
-
-// The number of labels in the batch that are not ignored. Labels are inputs, whose storage holds
-// them before the run (reshaped or not).
-llvm::Expected<int64_t> CountLabels(const BoundGraph& graph) {
-  for (const BoundNode& bound : graph.nodes()) {
-    if (bound.node->op != kCountCorrect) continue;
-    const TensorView& labels = bound.inputs[1];
-    if (!bound.node->attrs.Has("ignore_index")) return labels.elements;
-    const Graph& step = graph.step().graph;
-    const bool is_input = std::any_of(step.inputs.begin(), step.inputs.end(),
-                                      [&](ValueId id) { return graph.view(id).data == labels.data; });
-    if (!is_input || labels.dtype != DType::kInt64) return labels.elements;
-    ACT_TRY(const std::span<const std::byte> bytes, graph.device().Read(labels.data, labels.bytes));
-    const auto* begin = reinterpret_cast<const int64_t*>(bytes.data());
-    return labels.elements -
-           std::count(begin, begin + labels.elements, bound.node->attrs.Int("ignore_index"));
+// The mean over a data set, from those over its batches.
+class Mean {
+ public:
+  // A mean over nothing is NaN, and counts as little.
+  void Add(double mean, double weight) {
+    if (weight != 0) sum_ += mean * weight;
+    weights_ += weight;
   }
-  return 0;
+  void AddSum(double sum, double weight) {
+    sum_ += sum;
+    weights_ += weight;
+  }
+  double Get() const { return sum_ / weights_; }
+  bool IsEmpty() const { return weights_ == 0; }
+
+ private:
+  double sum_ = 0, weights_ = 0;
+};
+
+// Whether the first pair of the outputs after the loss counts correct predictions (Plan::eval).
+bool CountsCorrect(const Graph& graph) {
+  return graph.outputs.size() > 2 &&
+         std::any_of(graph.nodes.begin(), graph.nodes.end(), [&graph](const Node& node) {
+           return node.op == kCountCorrect && node.outputs[0] == graph.outputs[1];
+         });
 }
 
 llvm::Expected<double> ScalarOf(Device& device, const TensorView& view) {
@@ -73,32 +79,29 @@ llvm::Expected<double> LossOf(const BoundGraph& graph) {
 
 llvm::Expected<Evaluation> Evaluate(Executor& executor, BatchSource& data, const StepState& state) {
   data.StartEpoch(0, 0);
-  Evaluation result;
-  int64_t labels = 0;
-  double correct = 0, loss_sum = 0, weights = 0;
+  const Graph& graph = executor.plan().eval.graph;
+  const size_t terms = CountsCorrect(graph) ? 3 : 1;  // position of the first among the outputs
+  Mean accuracy;
+  std::vector<Mean> losses(std::max<size_t>(1, (graph.outputs.size() - terms) / 2));
   while (const int64_t batch = data.Next(executor.layout().batch)) {
-    ACT_TRY(BoundGraph* const graph, executor.Eval(batch));
+    ACT_TRY(BoundGraph* const bound, executor.Eval(batch));
     ACT_CHECK_OK(executor.BeginStep());
-    ACT_CHECK_OK(FillInputs(*graph, data));
+    ACT_CHECK_OK(FillInputs(*bound, data));
     data.FetchNext();
-    ACT_TRY(const int64_t counted, CountLabels(*graph));
-    labels += counted;
-    ACT_CHECK_OK(executor.Run(*graph, state));
-    ACT_TRY(const double loss, LossOf(*graph));
-    const std::vector<ValueId>& outputs = graph->step().graph.outputs;
-    if (outputs.size() > kCorrect) {
-      ACT_TRY(const double hits, ScalarOf(executor.device(), graph->view(outputs[kCorrect])));
-      correct += hits;
+    ACT_CHECK_OK(executor.Run(*bound, state));
+    std::vector<double> numbers;
+    for (const ValueId output : graph.outputs) {
+      ACT_TRY(const double number, ScalarOf(executor.device(), bound->view(output)));
+      numbers.push_back(number);
     }
-    auto weight = static_cast<double>(batch);
-    if (outputs.size() > kDenominator) {
-      ACT_TRY(weight, ScalarOf(executor.device(), graph->view(outputs[kDenominator])));
-    }
-    if (weight != 0) loss_sum += loss * weight;  // the mean over no label is NaN
-    weights += weight;
+    if (terms > 1) accuracy.AddSum(numbers[1], numbers[2]);
+    if (numbers.size() == terms) losses[0].Add(numbers[0], static_cast<double>(batch));
+    for (size_t i = terms; i + 1 < numbers.size(); i += 2)
+      losses[(i - terms) / 2].Add(numbers[i], numbers[i + 1]);
   }
-  result.loss = loss_sum / weights;
-  if (labels > 0) result.accuracy = correct / static_cast<double>(labels);
+  Evaluation result;
+  for (const Mean& loss : losses) result.loss += loss.Get();
+  if (!accuracy.IsEmpty()) result.accuracy = accuracy.Get();
   return result;
 }
 

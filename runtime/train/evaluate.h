@@ -13,8 +13,8 @@ namespace act {
 
 struct Evaluation {
   uint64_t epoch = 0;  // epochs trained before
-  // The mean over the samples. Of a cross entropy that is a mean over labels: over those that count, with the
-  // weights of their classes. NaN where nothing counts.
+  // The mean over the samples. Terms of it that are means over something else (labels that are not ignored, with the
+  // weights of their classes) are so here, over all batches together. NaN where nothing counts.
   double loss = 0;
   // fraction of labels that are the argmax; models with class labels only
   std::optional<double> accuracy;
