@@ -89,6 +89,13 @@ std::vector<std::vector<Form>> Rows() {
         {Attr("coordinate_transformation_mode", std::string("asymmetric")),
          Attr("nearest_mode", std::string("floor")), Attr("axes", Ints{2, 3})},
         {kLeftOut, Floats("value_floats", {2, 2})}}},
+      // Where an axis shrinks, opset 10 rounds up.
+      {{10, "Resize", {Attr("mode", std::string("nearest"))}, {Floats("value_floats", {1, 1, .5, .75})}},
+       {13,
+        "Resize",
+        {Attr("coordinate_transformation_mode", std::string("asymmetric")),
+         Attr("nearest_mode", std::string("ceil"))},
+        {kLeftOut, Floats("value_floats", {1, 1, .5, .75})}}},
       {{9, "Softmax", {Attr("axis", int64_t{3})}}, {13, "Softmax", {}}},
       {{9, "LogSoftmax", {Attr("axis", int64_t{-1})}}, {13, "LogSoftmax", {Attr("axis", int64_t{3})}}},
   };

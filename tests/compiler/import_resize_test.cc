@@ -112,6 +112,26 @@ TEST(ImportResize, CropsByAKnownRegion) {
             std::string::npos);
 }
 
+// As the node tests of opset 10 and ONNX Runtime do: up where an axis shrinks, down where it grows.
+TEST(ImportResize, OpsetTenRoundsByTheDirection) {
+  OnnxModel m(10);
+  onnx::AttributeProto scales;
+  scales.set_name("value_floats");
+  scales.set_type(onnx::AttributeProto::FLOATS);
+  for (const float v : {1.f, 1.f, .75f, 1.5f}) scales.add_floats(v);
+  m.Input("x", {"N", 3, 4, 4}).Node("Constant", {}, {"scales"}, {scales});
+  m.Node("Resize", {"x", "scales"}, {"y"}).MeanLoss("y");
+  const TemporaryFolder folder;
+  auto result = ImportOnnx(m.Write(folder), {});
+  ASSERT_TRUE(static_cast<bool>(result));
+  std::string resized;
+  for (const Node& node : result->graph.nodes)
+    if (node.op == "Resize")
+      resized += ToString(result->graph.value(node.outputs[0]).type) + " " +
+                 node.attrs.String("nearest_mode") + "; ";
+  EXPECT_EQ(resized, "f32[N,3,4,3] ceil; f32[N,3,6,3] floor; ");
+}
+
 TEST(ImportResize, Refusals) {
   const auto refused = [](const Form& form, const std::string& why) {
     const std::string got = Imported(Model(form));

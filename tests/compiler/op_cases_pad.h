@@ -22,7 +22,11 @@ inline OpCase PadCase(const Ints& from, const Ints& pads, const std::string& mod
                 at -= pads[a];
                 const int64_t n = from[a];
                 if (mode == "edge") at = std::clamp<int64_t>(at, 0, n - 1);
-                if (mode == "wrap") at = (at % n + n) % n;
+                if (mode == "wrap") {  // of what a negative pad left
+                  const int64_t first = std::max<int64_t>(-pads[a], 0),
+                                left = n - first - std::max<int64_t>(-pads[a + dims.size()], 0);
+                  at = first + ((at - first) % left + left) % left;
+                }
                 if (mode == "reflect") at = at < 0 ? -at : at >= n ? 2 * (n - 1) - at : at;
                 if (at < 0 || at >= n) return 1.5;
               }
@@ -42,6 +46,7 @@ inline std::vector<OpCase> PadCases() {
       PadCase({3, 1}, {2, 3, 1, 4}, "edge"),
       PadCase({2, 4, 5}, {0, 2, 3, 0, 1, 0}, "wrap", {0}),
       PadCase({3, 4}, {-1, 9, 2, -2}, "wrap"),  // around more than twice, and cropped
+      PadCase({3, 4}, {-1, -2, 0, -1}, "wrap"),
   };
 }
 

@@ -25,24 +25,34 @@ llvm::Error PadWithOperand(NodeContext& c, ValueId x, const Attributes& pads) {
                                            : Integer(c, "select", {inside, padded, value}));
 }
 
-// One axis as if its end were followed by its beginning again. A negative pad crops.
+// One axis as if its end were followed by its beginning again. A negative pad crops, before anything is
+// repeated, as in PyTorch and ONNX Runtime.
 llvm::Expected<ValueId> WrapAxis(const NodeContext& c, ValueId x, size_t axis, int64_t before,
                                  int64_t after) {
   constexpr int64_t kMostParts = 1000;
-  const Dims dims = c.TypeOf(x).dims;
-  if (!dims[axis].IsFixed()) return c.Fail("wraps an axis whose extent depends on the batch size");
-  const int64_t n = dims[axis].fixed;
+  if (!c.TypeOf(x).dims[axis].IsFixed())
+    return c.Fail("wraps an axis whose extent depends on the batch size");
+  const auto range = [&](int64_t start, int64_t length) {
+    std::vector<SliceRange> ranges = Whole(c.TypeOf(x).dims);
+    ranges[axis] = {start, length, 1};
+    return SliceOf(c, x, ranges);
+  };
+  const int64_t whole = c.TypeOf(x).dims[axis].fixed;
+  if (before < -whole || after < -whole) return c.Fail("crops more than there is");
+  const int64_t n = whole + std::min<int64_t>(before, 0) + std::min<int64_t>(after, 0);
+  if (n < 0) return c.Fail("crops more than there is");
+  ACT_TRY(x, range(std::max<int64_t>(-before, 0), n));
+  before = std::max<int64_t>(before, 0);
+  after = std::max<int64_t>(after, 0);
+  if (before == 0 && after == 0) return x;
   if (n == 0) return c.Fail("an empty axis cannot be wrapped");
-  int64_t left = SaturatingAdd(n, SaturatingAdd(before, after));
-  if (before < -n || after < -n || left < 0) return c.Fail("crops more than there is");
   if (before / n > kMostParts || after / n > kMostParts)
     return c.Fail("repeats an axis more than 1000 times");
+  int64_t left = SaturatingAdd(n, SaturatingAdd(before, after));
   std::vector<ValueId> parts;
-  for (int64_t start = ((-before) % n + n) % n; left > 0 || parts.empty(); start = 0) {
+  for (int64_t start = ((-before) % n + n) % n; left > 0; start = 0) {
     const int64_t length = std::min(n - start, left);
-    std::vector<SliceRange> ranges = Whole(dims);
-    ranges[axis] = {start, length, 1};
-    ACT_TRY(const ValueId part, SliceOf(c, x, ranges));
+    ACT_TRY(const ValueId part, range(start, length));
     parts.push_back(part);
     left -= length;
   }

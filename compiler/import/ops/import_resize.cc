@@ -194,8 +194,25 @@ llvm::Expected<ValueId> EmitResize(const NodeContext& c, ValueId x, const std::v
   return images ? c.ToChannelsFirst(y) : y;
 }
 
+// Opset 10 names no rounding. Its node tests round up where an axis shrinks and down where it grows, and so
+// does ONNX Runtime. Axes that round alike are one operator.
+llvm::Expected<ValueId> EmitAll(const NodeContext& c, ValueId x, const std::vector<ResizedAxis>& axes,
+                                const Attributes& attrs) {
+  if (c.opset() != 10 || c.node.op_type() != "Resize" || attrs.String("mode") != "nearest")
+    return EmitResize(c, x, axes, attrs);
+  for (const bool shrinks : {true, false}) {
+    std::vector<ResizedAxis> alike = axes;
+    std::erase_if(alike, [=](const ResizedAxis& a) { return (a.scale < 1) != shrinks; });
+    if (alike.empty()) continue;
+    Attributes rounded = attrs;
+    rounded.Set("nearest_mode", std::string(shrinks ? "ceil" : "floor"));
+    ACT_TRY(x, EmitResize(c, x, alike, std::move(rounded)));
+  }
+  return x;
+}
+
 llvm::Error ImportResize(NodeContext& c) {
-  ACT_TRY(Attributes attrs, ReadMode(c));
+  ACT_TRY(const Attributes attrs, ReadMode(c));
   const bool crops = attrs.String("coordinate_mode") == kCrop;
   ACT_TRY(const std::vector<ResizedAxis> axes, ReadAxes(c, crops));
   ACT_TRY(ValueId x, c.Value(0));
@@ -206,7 +223,7 @@ llvm::Error ImportResize(NodeContext& c) {
   if (outside != 0) {
     ACT_TRY(x, c.Emit("Sub", {x, level}));
   }
-  ACT_TRY(ValueId y, EmitResize(c, x, axes, std::move(attrs)));
+  ACT_TRY(ValueId y, EmitAll(c, x, axes, attrs));
   if (outside != 0) {
     ACT_TRY(y, c.Emit("Add", {y, level}));
   }
