@@ -178,7 +178,7 @@ llvm::Expected<std::optional<ModelOptimizer>> FindOptimizerModel(const std::stri
 llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& options) {
   ImportResult result;
   HoistInitializers(*file.proto->mutable_graph());
-  FixControlConstants(*file.proto->mutable_graph());
+  FixControlConstants(*file.proto);
   const onnx::GraphProto& graph = file.proto->graph();
   std::optional<TrainingGraph> training;
   std::optional<TrainingInfo> info;

@@ -175,7 +175,8 @@ TEST(ImportBatch, AllCausesAreNamedAtOnce) {
             "  node 'c' (Transpose): perm is not a permutation of the axes of f32[N,4]\n"
             "  node 'e' (Unique): the operator is not supported (domain ai.onnx, opset 18)\n"
             "  node 'f' (Reshape): the shape in input 1 depends on data\n"
-            "hint: shapes must follow from the shapes of the inputs");
+            "hint: docs/operators.md lists those that are supported; shapes must follow from the shapes of "
+            "the inputs");
 }
 
 TEST(ImportBatch, ALongListOfCausesIsCut) {

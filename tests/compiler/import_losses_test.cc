@@ -34,6 +34,29 @@ TEST(ImportLosses, LabelsOf32BitsAreWidened) {
   EXPECT_EQ(ToString(r.graph.value(loss->inputs[1]).type), "i64[N]");
 }
 
+// Stored weights of classes are a buffer in PyTorch, of which TorchScript's files do not tell.
+TEST(ImportLosses, StoredWeightsOfClassesDoNotTrain) {
+  for (const char* reduction : {"mean", "none"}) {
+    OnnxModel m = Linear();
+    m.Input("label", {"N"}, onnx::TensorProto::INT64).Weight("of_classes", {4});
+    m.Node("SoftmaxCrossEntropyLoss", {"logits", "label", "of_classes"}, {"losses"},
+           {Attr("reduction", std::string(reduction))});
+    const ImportResult r = Import(m.MeanLoss("losses"));
+    EXPECT_EQ(r.trainable.size(), 2u) << reduction;
+  }
+}
+
+// The fused operator has no gradient for them.
+TEST(ImportLosses, WeightsOfClassesThatFollowFromParametersHaveAGradient) {
+  OnnxModel m = Linear();
+  m.Input("label", {"N"}, onnx::TensorProto::INT64).Weight("log_weight", {4});
+  m.Node("Exp", {"log_weight"}, {"weight"});
+  m.Node("SoftmaxCrossEntropyLoss", {"logits", "label", "weight"}, {"loss"}).Output("loss");
+  const ImportResult r = Import(m);
+  EXPECT_EQ(r.trainable.size(), 3u);
+  EXPECT_EQ(import_testing::Find(r.graph, "SoftmaxCrossEntropy"), nullptr);
+}
+
 TEST(ImportLosses, TheLossIsTheOnlyScalarFloatOutput) {
   OnnxModel m = Linear();
   m.MeanLoss("logits").Output("logits", {"N", 4});

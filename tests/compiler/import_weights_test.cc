@@ -87,36 +87,6 @@ TEST(Import, WeightsThatTheModelComputes) {
       << ErrorOf(huge);
 }
 
-// tf2onnx and others write the numbers of the arithmetic as initializers beside the weights.
-TEST(Import, NumbersBesideWeights) {
-  const auto import = [](const std::string& producer) {
-    OnnxModel m;
-    m.proto.set_producer_name(producer);
-    m.Input("x", {"N", 8})
-        .Weight("w", {8, 1})
-        .Weight("b", {1})
-        .Weight("slope", {1})
-        .Weight("half", {})
-        .Weight("two", {1});
-    m.Node("Gemm", {"x", "v", "none"}, {"x1"}).Weight("v", {8, 8}).Weight("none", {}, 0);
-    m.Node("MatMul", {"x1", "w"}, {"p"}).Node("Add", {"p", "b"}, {"s"}).Node("PRelu", {"s", "slope"}, {"r"});
-    m.Node("Mul", {"r", "half"}, {"h"}).Node("Add", {"h", "two"}, {"y"}).MeanLoss("y");
-    return Import(m);
-  };
-  for (const char* producer : {"", "pytorch", "onnx-example"}) {
-    const ImportResult all = import(producer);
-    EXPECT_EQ(all.trainable.size(), 7u) << producer;
-    EXPECT_TRUE(all.warnings.empty()) << producer;
-  }
-  const ImportResult r = import("tf2onnx");
-  std::vector<std::string> names;
-  for (const ValueId id : r.trainable) names.push_back(r.graph.value(id).name);
-  EXPECT_EQ(names, (std::vector<std::string>{"w", "b", "slope", "v"}));
-  EXPECT_EQ(r.warnings,
-            std::vector<std::string>{"initializers of one element that no layer reads as a weight are "
-                                     "constants and do not train: 'half', 'two', 'none'"});
-}
-
 TEST(Import, HeInitialization) {
   OnnxModel m;
   m.Input("x", {"N", 64}).Weight("w.weight", {512, 64}).Weight("w.bias", {512});

@@ -28,12 +28,16 @@ void ForEachInner(onnx::GraphProto& graph,
 
 class Hoist {
  public:
-  explicit Hoist(onnx::GraphProto& model) : model_(model) {
-    Count(model);
-    ForEachInner(model, [this](const onnx::GraphProto& inner, const onnx::NodeProto&) { Count(inner); });
-  }
+  explicit Hoist(onnx::GraphProto& model) : model_(model) {}
 
   void Run() {
+    bool any = false;
+    ForEachInner(model_, [&any](const onnx::GraphProto& inner, const onnx::NodeProto&) {
+      any = any || inner.initializer_size() > 0;
+    });
+    if (!any) return;
+    Count(model_);
+    ForEachInner(model_, [this](const onnx::GraphProto& inner, const onnx::NodeProto&) { Count(inner); });
     ForEachInner(model_, [this](onnx::GraphProto& inner, const onnx::NodeProto& node) { Of(inner, node); });
     for (onnx::TensorProto& tensor : moved_) *model_.add_initializer() = std::move(tensor);
   }

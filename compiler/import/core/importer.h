@@ -160,7 +160,7 @@ class NodeContext {
   const onnx::NodeProto& node;
   const NodeAttributes attrs;  // ImportNode refuses the node where one was read as another type
 
-  int64_t opset() const { return importer.opset(); }
+  int64_t opset() const;  // of the node
   size_t inputs() const { return static_cast<size_t>(node.input_size()); }
   size_t outputs() const { return static_cast<size_t>(node.output_size()); }
   // The input is there and not left out (an empty name).

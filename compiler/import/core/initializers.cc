@@ -31,13 +31,6 @@ bool IsExportersName(const std::string& name) {
   return false;
 }
 
-// Exporters of PyTorch say what trains, and a file without a producer is written by hand. Others (tf2onnx, jax2onnx)
-// write the numbers of the arithmetic as initializers beside the weights.
-bool MixesNumbersWithWeights(const onnx::ModelProto& model) {
-  const std::string& producer = model.producer_name();
-  return !producer.empty() && producer != "pytorch" && producer.rfind("onnx", 0) != 0;
-}
-
 // "'a', 'b', 'c' and 5 more"
 std::string Some(const std::vector<std::string>& names) {
   constexpr size_t kMost = 3;
@@ -59,7 +52,7 @@ llvm::Error DefineInitializers(Importer& importer, ModelFile& file,
   const auto kinds = InMetadata(graph, kKindKey);
   for (const auto& [name, which] : InMetadata(graph, kStatisticsKey))
     if (which == "stored") importer.stored_statistics.insert(name);
-  const auto statistics = RunningStatistics(nodes);
+  const auto statistics = RunningStatistics(nodes), never = NeverWeights(nodes);
   const bool numbers_too = MixesNumbersWithWeights(*file.proto);
   const auto weights = numbers_too ? MayBeWeights(nodes) : std::set<std::string>();
   std::vector<std::string> numbers;
@@ -78,9 +71,10 @@ llvm::Error DefineInitializers(Importer& importer, ModelFile& file,
     // A bias has an axis, even if the layer has one result. The scalar that jax2onnx gives Gemm is a 0.
     const bool number = numbers_too && type.Elements() == Dim(1) && kind.empty() &&
                         (type.rank() == 0 || !weights.count(name)) && fill == file.fills.end();
-    const bool is_constant = !IsFloat(type.dtype) || (kind == "BUFFER" && type.dtype != DType::kFloat32) ||
-                             (!importer.parameters.count(name) &&
-                              (kind == "CONSTANT_TENSOR" || exporters || number || all_constant));
+    const bool is_constant =
+        !IsFloat(type.dtype) || (kind == "BUFFER" && type.dtype != DType::kFloat32) ||
+        (!importer.parameters.count(name) && (kind == "CONSTANT_TENSOR" || exporters || number ||
+                                              all_constant || (kind.empty() && never.count(name))));
 
     if (is_constant && !statistics.count(name)) {
       if (number && IsFloat(type.dtype) && !all_constant) numbers.push_back(name);

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "compiler/import/core/node_opset.h"
 #include "compiler/import/core/subgraphs.h"
 #include "compiler/import/file/onnx_versions.h"
 
@@ -14,6 +15,18 @@ bool HasOldForm(const onnx::NodeProto& node, int64_t opset) {
   constexpr int64_t kOldestForms = 7;
   return opset < kOldestForms &&
          OnnxVersionAt(node.op_type(), opset) != OnnxVersionAt(node.op_type(), kOldestForms);
+}
+
+// What can be done about an operator that is not supported.
+std::string HintFor(const onnx::NodeProto& node) {
+  const std::string& op = node.op_type();
+  if (node.domain() == kMicrosoft && op.find("Grad") != std::string::npos)
+    return "compile the forward model with --loss=KIND: actc derives its gradients";
+  if (op.find("Quantize") != std::string::npos || op.starts_with("QLinear") || op.ends_with("Integer"))
+    return "train the float32 model that was quantized";
+  if (!node.domain().empty() && node.domain() != "ai.onnx")
+    return "export the model with standard operators, or with a function for this one in the file";
+  return "docs/operators.md lists those that are supported";
 }
 
 }  // namespace
@@ -46,16 +59,14 @@ llvm::Expected<Nodes> NeededNodes(const FlatNodes& flat, const std::vector<std::
   return nodes;
 }
 
-llvm::Error CheckSupported(const onnx::NodeProto& node, int64_t opset) {
+llvm::Error CheckSupported(const onnx::NodeProto& node, int64_t models_opset) {
+  const int64_t opset = OpsetOf(node, models_opset);
   const std::string at = "opset " + std::to_string(opset);
-  if (!IsSupported(node)) {
-    const bool gradients = node.domain() == kMicrosoft && node.op_type().find("Grad") != std::string::npos;
-    return MakeError(
-        PlaceOf(node),
-        "the operator is not supported (domain " + (node.domain().empty() ? "ai.onnx" : node.domain()) +
-            ", " + at + ")",
-        gradients ? "compile the forward model with --loss=KIND: actc derives its gradients" : "");
-  }
+  if (!IsSupported(node))
+    return MakeError(PlaceOf(node),
+                     "the operator is not supported (domain " +
+                         (node.domain().empty() ? "ai.onnx" : node.domain()) + ", " + at + ")",
+                     HintFor(node));
   if (HasOldForm(node, opset))
     return MakeError(
         PlaceOf(node), "has at " + at + " a form that changed until opset 7",

@@ -20,7 +20,7 @@ std::string Join(const std::vector<std::string>& items);
 llvm::Expected<Nodes> NeededNodes(const FlatNodes& flat, const std::vector<std::string>& outputs);
 
 // Errors: an operator that is not supported, or not in the form that it has at this opset.
-llvm::Error CheckSupported(const onnx::NodeProto& node, int64_t opset);
+llvm::Error CheckSupported(const onnx::NodeProto& node, int64_t models_opset);
 
 // Errors: an input of nodes[position] that nothing before it makes.
 llvm::Error CheckInputsDefined(const Importer& importer, const Nodes& nodes, size_t position);

@@ -1,6 +1,7 @@
 #include <numeric>
 
 #include "compiler/import/core/importer.h"
+#include "compiler/import/core/node_opset.h"
 #include "compiler/import/fold/fold_shapes.h"
 #include "compiler/ops/op_table.h"
 
@@ -21,6 +22,8 @@ NodeContext::NodeContext(Importer& importer_in, const onnx::NodeProto& node_in)
     : importer(importer_in), node(node_in), attrs(node_in) {
   name_ = !node.name().empty() ? node.name() : node.output_size() > 0 ? node.output(0) : node.op_type();
 }
+
+int64_t NodeContext::opset() const { return OpsetOf(node, importer.opset()); }
 
 const Operand& NodeContext::In(size_t i) const { return *importer.Find(node.input(static_cast<int>(i))); }
 

@@ -5,18 +5,48 @@
 namespace act::onnx_import {
 namespace {
 
-void RenameOuter(onnx::GraphProto& graph, const std::function<std::string(const std::string&)>& name) {
+using Naming = std::function<std::string(const std::string&)>;
+
+// What the graph itself makes or is given.
+std::set<std::string> OwnNames(const onnx::GraphProto& graph) {
   std::set<std::string> own;
   for (const auto& input : graph.input()) own.insert(input.name());
   for (const auto& tensor : graph.initializer()) own.insert(tensor.name());
   for (const auto& node : graph.node()) own.insert(node.output().begin(), node.output().end());
+  return own;
+}
+
+void RenameOuter(onnx::GraphProto& graph, const Naming& name) {
+  const std::set<std::string> own = OwnNames(graph);
   const auto outer = [&](const std::string& n) { return own.count(n) ? n : name(n); };
   for (auto& node : *graph.mutable_node()) RenameReads(node, outer);
   for (auto& output : *graph.mutable_output())
     if (!output.name().empty()) output.set_name(outer(output.name()));
 }
 
+void RenameGraph(onnx::GraphProto& graph, const Naming& name, const std::string& prefix) {
+  const std::set<std::string> own = OwnNames(graph);
+  const Naming inner = [&](const std::string& n) {
+    if (n.empty()) return n;
+    return own.count(n) ? prefix + n : name(n);
+  };
+  for (auto& input : *graph.mutable_input()) input.set_name(inner(input.name()));
+  for (auto& tensor : *graph.mutable_initializer()) tensor.set_name(inner(tensor.name()));
+  for (auto& output : *graph.mutable_output()) output.set_name(inner(output.name()));
+  for (auto& node : *graph.mutable_node()) RenameAll(node, inner, prefix);
+}
+
 }  // namespace
+
+void RenameAll(onnx::NodeProto& node, const std::function<std::string(const std::string&)>& name,
+               const std::string& prefix) {
+  for (std::string& input : *node.mutable_input()) input = name(input);
+  for (std::string& output : *node.mutable_output()) output = name(output);
+  for (auto& attribute : *node.mutable_attribute()) {
+    if (attribute.has_g()) RenameGraph(*attribute.mutable_g(), name, prefix);
+    for (auto& graph : *attribute.mutable_graphs()) RenameGraph(graph, name, prefix);
+  }
+}
 
 void RenameReads(onnx::NodeProto& node, const std::function<std::string(const std::string&)>& name) {
   for (std::string& input : *node.mutable_input())

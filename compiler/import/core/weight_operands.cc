@@ -1,5 +1,7 @@
 #include "compiler/import/core/weight_operands.h"
 
+#include <functional>
+
 namespace act::onnx_import {
 namespace {
 
@@ -21,6 +23,25 @@ constexpr Row kRows[] = {
     {"GRU", 1, 3},
     {"LSTM", 1, 3},
 };
+
+constexpr Row kKnown[] = {
+    {"Resize", 1, 3}, {"Upsample", 1, 1}, {"Dropout", 1, 1}, {"Range", 0, 2},
+    {"OneHot", 1, 1}, {"Slice", 1, 4},    {"Reshape", 1, 1}, {"Expand", 1, 1},
+    {"Tile", 1, 1},   {"Pad", 1, 1},      {"TopK", 1, 1},    {"ConstantOfShape", 0, 0},
+};
+constexpr Row kClassWeights[] = {
+    {"SoftmaxCrossEntropyLoss", 2, 2},
+    {"NegativeLogLikelihoodLoss", 2, 2},
+};
+
+template <size_t N>
+std::vector<std::string> Operands(const Row (&rows)[N], const onnx::NodeProto& node) {
+  std::vector<std::string> names;
+  for (const Row& row : rows)
+    if (node.op_type() == row.op)
+      for (int i = row.first; i <= row.last && i < node.input_size(); ++i) names.push_back(node.input(i));
+  return names;
+}
 
 bool IsOneOf(const onnx::NodeProto& node, std::initializer_list<const char*> ops) {
   for (const char* op : ops)
@@ -54,12 +75,25 @@ class Finder {
 
 }  // namespace
 
-std::vector<std::string> WeightOperands(const onnx::NodeProto& node) {
-  std::vector<std::string> names;
-  for (const Row& row : kRows)
-    if (node.op_type() == row.op)
-      for (int i = row.first; i <= row.last && i < node.input_size(); ++i) names.push_back(node.input(i));
+std::vector<std::string> WeightOperands(const onnx::NodeProto& node) { return Operands(kRows, node); }
+
+std::vector<std::string> KnownOperands(const onnx::NodeProto& node) { return Operands(kKnown, node); }
+
+std::set<std::string> NeverWeights(const std::vector<const onnx::NodeProto*>& nodes) {
+  std::set<std::string> names;
+  const std::function<void(const onnx::NodeProto&)> visit = [&](const onnx::NodeProto& node) {
+    for (const std::string& name : Operands(kClassWeights, node)) names.insert(name);
+    for (const std::string& name : KnownOperands(node)) names.insert(name);
+    for (const auto& attribute : node.attribute())
+      for (const onnx::NodeProto& inner : attribute.g().node()) visit(inner);
+  };
+  for (const onnx::NodeProto* node : nodes) visit(*node);
   return names;
+}
+
+bool MixesNumbersWithWeights(const onnx::ModelProto& model) {
+  const std::string& producer = model.producer_name();
+  return !producer.empty() && producer != "pytorch" && producer.rfind("onnx", 0) != 0;
 }
 
 std::set<std::string> MayBeWeights(const std::vector<const onnx::NodeProto*>& nodes) {

@@ -43,11 +43,7 @@ llvm::Expected<int64_t> DefaultOpset(const onnx::ModelProto& proto, const std::s
   if (opset == 0 && !nodes.empty() && std::none_of(nodes.begin(), nodes.end(), is_standard))
     return kNewestOpset;
   if (opset == 0) return MakeError(path, "imports no version of the standard operators (opset_import)");
-  if (opset < kOldestOpset || opset > kNewestOpset)
-    return MakeError(path,
-                     "is opset " + std::to_string(opset) + "; opsets " + std::to_string(kOldestOpset) +
-                         " to " + std::to_string(kNewestOpset) + " are supported",
-                     "export it again with opset_version=17, or convert it with onnx.version_converter");
+  ACT_CHECK_OK(CheckOpset(opset, path));
   return opset;
 }
 
@@ -140,6 +136,14 @@ HostTensor Narrowed(const HostTensor& doubles, int64_t elements) {
 }
 
 }  // namespace
+
+llvm::Error CheckOpset(int64_t opset, const std::string& place) {
+  if (opset >= kOldestOpset && opset <= kNewestOpset) return llvm::Error::success();
+  return MakeError(place,
+                   "is opset " + std::to_string(opset) + "; opsets " + std::to_string(kOldestOpset) + " to " +
+                       std::to_string(kNewestOpset) + " are supported",
+                   "export it again with opset_version=17, or convert it with onnx.version_converter");
+}
 
 llvm::Expected<ModelFile> ReadModel(const std::string& path) {
   ACT_TRY(const std::shared_ptr<const MappedFile> mapped, MappedFile::Open(path));

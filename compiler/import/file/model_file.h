@@ -24,6 +24,9 @@ struct ModelFile {
 // ONNX model; has versions we do not know.
 llvm::Expected<ModelFile> ReadModel(const std::string& path);
 
+// Errors: a version of the standard operators that we do not know.
+llvm::Error CheckOpset(int64_t opset, const std::string& place);
+
 // The type that a tensor claims. Errors: a dtype that no value of ours has, negative dims, more
 // than kTooLarge bytes.
 llvm::Expected<TensorType> TypeOf(const onnx::TensorProto& tensor);

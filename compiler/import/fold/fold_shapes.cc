@@ -5,8 +5,9 @@
 namespace act::onnx_import {
 namespace {
 
-// Exporters write "to the end" as a number far beyond any axis.
-constexpr int64_t kToTheEnd = INT32_MAX;
+// Exporters write "to the end" as a number far beyond any axis: tf2onnx as 10^9, others as the greatest of
+// their type.
+constexpr int64_t kToTheEnd = 1'000'000'000;
 
 }  // namespace
 

@@ -112,6 +112,11 @@ const onnx::GraphProto* NodeAttributes::Graph(const std::string& name) const {
 }
 
 llvm::Error NodeAttributes::Check() const {
+  // Where a function is expanded, none of these is left.
+  for (const auto& a : node_->attribute())
+    if (!a.ref_attr_name().empty())
+      return MakeError(PlaceOf(*node_), "attribute '" + a.name() + "' refers to '" + a.ref_attr_name() +
+                                            "' of a function, and the node is in none");
   for (const auto& a : node_->attribute())
     if (IsUnsupported(a.type()))
       return MakeError(PlaceOf(*node_),

@@ -1,5 +1,7 @@
 // Losses that are operators of ONNX.
+#include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "compiler/import/core/importer.h"
 
@@ -33,6 +35,26 @@ llvm::Error CrossEntropy(NodeContext& c, ValueId scores) {
   c.importer.label = label;
   ACT_CHECK_OK(c.Set(1, Operand{.type = c.Type(0), .kept = y[1]}));  // log_prob
   return c.Set(0, y[0]);
+}
+
+// Whether anything that trains has a part in the value.
+bool FollowsFromParameter(const Graph& graph, ValueId value) {
+  std::set<ValueId> from{value};
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node)
+    if (std::any_of(node->outputs.begin(), node->outputs.end(),
+                    [&](ValueId v) { return v != kNoValue && from.count(v) > 0; }))
+      from.insert(node->inputs.begin(), node->inputs.end());
+  return std::any_of(from.begin(), from.end(), [&](ValueId v) {
+    return v != kNoValue && graph.value(v).kind == ValueKind::kParameter;
+  });
+}
+
+// The fused operator has no gradient for the weights of classes.
+llvm::Expected<bool> CanFuse(const NodeContext& c) {
+  if (c.attrs.String("reduction", "mean") == "none") return false;
+  if (!c.Has(2) || c.importer.own_backward) return true;
+  ACT_TRY(const ValueId weight, c.Value(2));
+  return !FollowsFromParameter(c.builder().graph(), weight);
 }
 
 // x, but `instead` where the condition holds.
@@ -162,8 +184,8 @@ llvm::Error ImportSoftmaxCrossEntropyLoss(NodeContext& c) {
     return c.Set(1, log_prob);
   }
   // The log-probabilities of a training graph are there for the gradient.
-  if ((!c.WantsOutput(1) || c.importer.own_backward) && c.attrs.String("reduction", "mean") != "none")
-    return CrossEntropy(c, scores);
+  ACT_TRY(const bool can_fuse, CanFuse(c));
+  if (can_fuse && (!c.WantsOutput(1) || c.importer.own_backward)) return CrossEntropy(c, scores);
   if (c.Type(0).rank() < 2) return c.Fail("scores must be [N, C, ...], they are " + ToString(c.Type(0)));
   ACT_TRY(const ValueId log_prob, LogSoftmax(c, scores));
   ACT_CHECK_OK(NegativeLogLikelihood(c, log_prob));
@@ -172,8 +194,8 @@ llvm::Error ImportSoftmaxCrossEntropyLoss(NodeContext& c) {
 
 // After a log-softmax over the classes this is the cross entropy of the log-softmax's operand.
 llvm::Error ImportNegativeLogLikelihoodLoss(NodeContext& c) {
-  if (c.In(0).scores != kNoValue && c.attrs.String("reduction", "mean") != "none")
-    return CrossEntropy(c, c.In(0).scores);
+  ACT_TRY(const bool can_fuse, CanFuse(c));
+  if (can_fuse && c.In(0).scores != kNoValue) return CrossEntropy(c, c.In(0).scores);
   ACT_TRY(const ValueId log_prob, c.Value(0));
   return NegativeLogLikelihood(c, log_prob);
 }
