@@ -227,7 +227,7 @@ const Hostile kHostile[] = {
        for (const char* name : {"c", "v"}) body.mutable_g()->add_output()->set_name(name);
        return m.Node("Loop", {"", "", "logits"}, {"y"}, {body}).MeanLoss("y");
      },
-     "node 'y' (Loop): its iterations have together more than 131072 nodes"},
+     "node 'y' (Loop): becomes more than 131072 nodes"},
     {"loss_of_a_gradient",
      [] {
        OnnxModel m = Linear();

@@ -50,8 +50,7 @@ class Expander {
  public:
   explicit Expander(const onnx::ModelProto& model) : functions_(FunctionsOf(model)) {
     for (const auto& import : model.opset_import())
-      if (import.domain().empty() || import.domain() == "ai.onnx")
-        opset_ = std::max(opset_, import.version());
+      if (IsStandardDomain(import.domain())) opset_ = std::max(opset_, import.version());
   }
 
   llvm::Error AppendAll(const onnx::GraphProto& graph) {
@@ -162,7 +161,7 @@ class Expander {
   static int64_t FunctionsOpset(const onnx::FunctionProto& f) {
     int64_t opset = 0;
     for (const auto& import : f.opset_import())
-      if (import.domain().empty() || import.domain() == "ai.onnx") opset = std::max(opset, import.version());
+      if (IsStandardDomain(import.domain())) opset = std::max(opset, import.version());
     return opset;
   }
 

@@ -128,7 +128,7 @@ class Importer {
       masks;  // the part of ones in each that a draw of the model became, by its name
   std::set<std::string> stored_statistics;  // running means that training uses and does not update
   std::set<std::string> parameters;         // initializers that are parameters whatever their names look like
-  int64_t inner_nodes = 0;                  // of graphs inside nodes: once for each copy
+  int64_t unrolled_nodes = 0;               // NodeContext::CountUnrolled
   int64_t inner_elements = 0;               // of known tensors that these made
   int64_t sequence_parts = 0;               // of all sequences that nodes made
   bool onnx_statistics = false;  // the model's own algorithm updates running statistics: by ONNX's definition
@@ -213,6 +213,10 @@ class NodeContext {
   llvm::Error Set(size_t i, ValueId value) const;
   llvm::Error Set(size_t i, Operand operand) const;
   llvm::Error Return(llvm::Expected<ValueId> value) const;  // output 0
+
+  // Counts nodes that the node becomes: those of iterations and branches, parts of sequences. Error: more than
+  // 2^17 in one import.
+  llvm::Error CountUnrolled(int64_t nodes, const std::string& hint = "") const;
 
   llvm::Error Fail(const std::string& what, const std::string& hint = "") const;
   const std::string& name() const { return name_; }

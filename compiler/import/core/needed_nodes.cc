@@ -24,7 +24,7 @@ std::string HintFor(const onnx::NodeProto& node) {
     return "compile the forward model with --loss=KIND: actc derives its gradients";
   if (op.find("Quantize") != std::string::npos || op.starts_with("QLinear") || op.ends_with("Integer"))
     return "train the float32 model that was quantized";
-  if (!node.domain().empty() && node.domain() != "ai.onnx")
+  if (!IsStandardDomain(node.domain()))
     return "export the model with standard operators, or with a function for this one in the file";
   return "docs/operators.md lists those that are supported";
 }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <numeric>
 
 #include "compiler/import/core/importer.h"
@@ -24,6 +25,16 @@ NodeContext::NodeContext(Importer& importer_in, const onnx::NodeProto& node_in)
 }
 
 int64_t NodeContext::opset() const { return OpsetOf(node, importer.opset()); }
+
+llvm::Error NodeContext::CountUnrolled(int64_t nodes, const std::string& hint) const {
+  // A step is as long as these nodes together, and the passes are not meant for more.
+  constexpr int64_t kMost = int64_t{1} << 17;
+  importer.unrolled_nodes += std::min(nodes, kMost + 1);
+  if (importer.unrolled_nodes <= kMost) return llvm::Error::success();
+  return Fail("becomes more than " + std::to_string(kMost) +
+                  " nodes, with those of other loops, branches and sequences",
+              hint);
+}
 
 const Operand& NodeContext::In(size_t i) const { return *importer.Find(node.input(static_cast<int>(i))); }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "compiler/import/file/model_file.h"
 #include "onnx/onnx-ml.pb.h"
 
 namespace act::onnx_import {
@@ -28,13 +29,13 @@ inline void SetOpset(onnx::NodeProto& node, int64_t opset) {
   }
 }
 
-// That of the node, else the model's.
+// That of the node, else the model's. A file may have notes of this name that say nonsense.
 inline int64_t OpsetOf(const onnx::NodeProto& node, int64_t models) {
-  int64_t opset = models;
+  int64_t opset = 0;
   for (const auto& entry : node.metadata_props())
     if (entry.key() == kNodeOpset)
       std::from_chars(entry.value().data(), entry.value().data() + entry.value().size(), opset);
-  return opset;
+  return opset >= kOldestOpset && opset <= kNewestOpset ? opset : models;
 }
 
 }  // namespace act::onnx_import

@@ -18,7 +18,6 @@
 namespace act::onnx_import {
 namespace {
 
-constexpr int64_t kOldestOpset = 1, kNewestOpset = 23;
 constexpr int64_t kOldestIr = 3, kNewestIr = onnx::IR_VERSION;
 
 // What a file that is not an ONNX model is, where its bytes show it.

@@ -24,6 +24,8 @@ struct ModelFile {
 // ONNX model; has versions we do not know.
 llvm::Expected<ModelFile> ReadModel(const std::string& path);
 
+inline constexpr int64_t kOldestOpset = 1, kNewestOpset = 23;  // versions of the standard operators
+
 // Errors: a version of the standard operators that we do not know.
 llvm::Error CheckOpset(int64_t opset, const std::string& place);
 

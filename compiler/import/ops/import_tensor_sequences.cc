@@ -53,9 +53,9 @@ llvm::Error ImportSplitToSequence(NodeContext& c) {
     return c.Fail("splits in a way that is not supported", "sizes and extent must be known when compiling");
   Ints sizes = given.value_or(Ints{1});
   if (!given || c.DimsOf(1).empty()) {
-    if (sizes[0] < 1 || from[axis].fixed / sizes[0] > kMaxKnownElements)
-      return c.Fail("has parts that are too small");
     const int64_t size = sizes[0];
+    if (size < 1) return c.Fail("has parts of " + std::to_string(size));
+    ACT_CHECK_OK(c.CountUnrolled(from[axis].fixed / size + 1));
     sizes.assign(static_cast<size_t>(from[axis].fixed / size), size);
     if (from[axis].fixed % size != 0) sizes.push_back(from[axis].fixed % size);
   }

@@ -8,9 +8,6 @@
 namespace act::onnx_import {
 namespace {
 
-// The most nodes that graphs inside nodes may become in one import. A step of an unrolled loop is as long as
-// its iterations together, and the passes are not meant for more.
-constexpr int64_t kMaxInnerNodes = int64_t{1} << 17;
 // The most elements that folding may make in them, so that a small file cannot ask for hours of it.
 constexpr int64_t kMaxInnerElements = int64_t{1} << 25;
 
@@ -66,11 +63,10 @@ llvm::Expected<std::vector<Operand>> InnerGraph::Import(const std::string& copy,
                                                         std::vector<Operand> inputs) {
   Importer& importer = owner_.importer;
   if (llvm::Error error = Prepare()) return WithPlace(std::move(error), PlaceOf(owner_.node));
-  importer.inner_nodes += static_cast<int64_t>(nodes_.size()) + 1;  // an endless loop may have no node
-  if (importer.inner_nodes > kMaxInnerNodes)
-    return owner_.Fail("its iterations have together more than " + std::to_string(kMaxInnerNodes) +
-                           " nodes, with those of other loops and branches",
-                       "a loop is unrolled: scan fewer steps, or use one of ONNX's recurrent layers");
+  // One more than its nodes: an endless loop may have none.
+  ACT_CHECK_OK(
+      owner_.CountUnrolled(static_cast<int64_t>(nodes_.size()) + 1,
+                           "a loop is unrolled: scan fewer steps, or use one of ONNX's recurrent layers"));
   std::deque<onnx::NodeProto> made;
   Nodes nodes;
   for (const onnx::NodeProto* node : nodes_) nodes.push_back(&made.emplace_back(Copy(*node, copy)));
