@@ -21,6 +21,7 @@
 #include "compiler/ir/rewrite_nodes.h"
 #include "passes/pass.h"
 #include "passes/recognize/pattern.h"
+#include "runtime/base/dtype_kind.h"
 
 namespace act {
 namespace {
@@ -133,7 +134,16 @@ class Recognizer {
       Become(node, "SqrtOfSquares", node.inputs[0]);
   }
 
-  bool IsPositive(ValueId v) { return pattern_.Number(v).value_or(0) > 0; }
+  // A positive number, or one that is made of integers, as of the number of samples.
+  bool IsCount(ValueId v, int depth) {
+    if (const std::optional<double> number = pattern_.Number(v)) return *number > 0;
+    const Node* node = pattern_.Maker(v);
+    if (!node || depth == 0) return false;
+    if (node->op == "Cast") return IsInteger(graph_.value(node->inputs[0]).type.dtype);
+    static const std::set<std::string> kArithmetic = {"Add", "Sub", "Mul", "Div", "Max", "Reshape", "Expand"};
+    return kArithmetic.count(node->op) > 0 && std::all_of(node->inputs.begin(), node->inputs.end(),
+                                                          [&](ValueId in) { return IsCount(in, depth - 1); });
+  }
 
   // Is v at least 0, and its gradient 0 where v is 0?
   bool IsOfSquares(ValueId v, int depth) {
@@ -144,9 +154,9 @@ class Recognizer {
     if (node->op == "Square" || (node->op == "Pow" && pattern_.Number(node->inputs[1]) == 2)) return true;
     if (kSums.count(node->op)) return of_squares(0);
     if (node->op == "Add") return of_squares(0) && of_squares(1);
-    if (node->op == "Div") return of_squares(0) && IsPositive(node->inputs[1]);
+    if (node->op == "Div") return of_squares(0) && IsCount(node->inputs[1], depth);
     if (node->op != "Mul") return false;
-    const auto factor = [&](size_t i) { return IsPositive(node->inputs[i]) || of_squares(i); };
+    const auto factor = [&](size_t i) { return IsCount(node->inputs[i], depth) || of_squares(i); };
     return node->inputs[0] == node->inputs[1] || (factor(0) && factor(1));
   }
 

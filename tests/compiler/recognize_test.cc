@@ -183,6 +183,18 @@ TEST(RecognizeActivations, FindsThemHoweverTheyAreWritten) {
          const ValueId d = c.Sub(x, c.Mean(x)), mean = c.Mean(c.Op("Square", {d}));
          return c.Add(c.Op("Sqrt", {c.Div(c.Mul(mean, c.N(6)), c.N(5))}), x);
        }},
+      {"a deviation among a number of samples that is computed",
+       "ReduceMean Sub Square ReduceMean Range Cast Sub Mul Div SqrtOfSquares Add",
+       [](Composer& c, ValueId x) {
+         const ValueId d = c.Sub(x, c.Mean(x)), mean = c.Mean(c.Op("Square", {d}));
+         Attributes six;
+         six.Set("start", std::vector<int64_t>{6, 0, 0});
+         six.Set("step", int64_t{0});
+         const ValueId range = Take(c.b.AddTyped("Range", {}, {DType::kInt64, {1}}, six));
+         const ValueId n = Take(c.b.AddTyped("Cast", {range}, {DType::kFloat32, {1}}, {}));
+         const ValueId less = c.Sub(n, c.N(1));
+         return c.Add(c.Op("Sqrt", {c.Div(c.Mul(mean, n), less)}), x);
+       }},
       {"a product of lengths", "Mul ReduceSum ReduceSum Mul SqrtOfSquares Add",
        [](Composer& c, ValueId x) {
          const ValueId squares = c.Mul(x, x);
