@@ -276,6 +276,26 @@ def test_attention_with_a_learned_bias_matches_autograd(tmp_path: Path, exporter
     assert max(report.check.loss_error, report.check.gradient_error) <= LIMIT, str(report)
 
 
+class Angles(nn.Module):
+    """Of points on the axes, and sums of powers beyond float32's range."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.rand(2, 4) + 0.5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # [N,2,4]
+        y, x = (x * self.scale).unbind(1)
+        return torch.atan2(y, x).sin().mean() + y.arctan2(x).mean() + torch.logaddexp(200 * y, x).mean()
+
+
+@needs_tools
+@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
+def test_angles_of_points_on_the_axes_match_autograd(tmp_path: Path, exporter: str) -> None:
+    points = torch.tensor([[[0, 0, 1, -2.0], [-1, 2, 0, 0]], [[3, -1, -0.5, 0.5], [1, -1, -1, 2]]])
+    report = actc.export(Angles(), points, tmp_path / "m.onnx", check=True, bin_dir=BIN, exporter=exporter)
+    assert report.check is not None and report.check.gradient_error <= LIMIT, str(report)
+
+
 def test_module_comes_back_as_it_was(tmp_path: Path) -> None:
     model = randomize(Cnn()).eval()
     before = {k: v.clone() for k, v in model.state_dict().items()}

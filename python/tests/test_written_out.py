@@ -127,6 +127,7 @@ def _ties(x: torch.Tensor) -> torch.Tensor:
 FUNCTIONS: Dict[str, Callable[[torch.Tensor], Any]] = {
     "addcdiv": lambda x: torch.addcdiv(x, x, x.abs() + 1, value=2),
     "addr": lambda x: torch.addr(x[0], x[0, :, 0], x[0, 0], beta=0.5, alpha=2),
+    "atan2": lambda x: torch.atan2(x, x.flip(1)) + _ties(x).arctan2(_ties(x.flip(2))),
     "bilinear": lambda x: F.bilinear(x, x[..., :5], torch.arange(90.0).reshape(3, 6, 5).cos(), x[0, 0, :3]),
     "channel_shuffle": lambda x: F.channel_shuffle(x.transpose(1, 2), 3),
     "copysign": lambda x: torch.copysign(x, torch.tensor([0.0, -0.0, 1, -2, 3, -4])) + x.copysign(-1.0),

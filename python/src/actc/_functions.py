@@ -22,6 +22,7 @@ _randperm = torch.randperm
 
 # Where PyTorch has them besides torch and torch.Tensor.
 _ALSO: Dict[str, List[Tuple[Any, str]]] = {
+    "atan2": [(torch, "arctan2"), (torch.Tensor, "arctan2")],
     "digamma": [(torch.special, "digamma"), (torch.special, "psi")],
     "lgamma": [(torch.special, "gammaln")],
     "threshold": [(F, "threshold")],
@@ -35,6 +36,7 @@ _ALSO: Dict[str, List[Tuple[Any, str]]] = {
     **{name: [(torch.special, name)] for name in "erfinv erfc exp2 ndtr entr sinc xlogy".split()},
 }
 NEITHER_HAS: Dict[str, Callable[..., Any]] = {
+    "atan2": special.atan2,
     "cdist": forms.cdist,  # TorchScript's exporter has it, with an infinite slope where points are equal
     "cholesky": matrix.cholesky,
     "cholesky_inverse": matrix.cholesky_inverse,
@@ -53,6 +55,8 @@ NEITHER_HAS: Dict[str, Callable[..., Any]] = {
     "inverse": matrix.inverse,
     "kthvalue": forms.kthvalue,
     "lgamma": special.lgamma,
+    "logaddexp": forms.logaddexp,  # dynamo's exporter has it, and overflows
+    "logaddexp2": forms.logaddexp2,
     "median": forms.median,
     "slogdet": matrix.slogdet,
     "solve": matrix.solve,
@@ -81,8 +85,6 @@ TORCHSCRIPT_LACKS: Dict[str, Callable[..., Any]] = {
     "isclose": forms.isclose,
     "kron": forms.kron,
     "ldexp": lambda x, other: x * (other * math.log(2)).exp(),
-    "logaddexp": forms.logaddexp,
-    "logaddexp2": forms.logaddexp2,
     "logcumsumexp": forms.logcumsumexp,
     "matrix_power": forms.matrix_power,
     "msort": lambda x: x.sort(0)[0],

@@ -83,3 +83,15 @@ def erfinv(x: Tensor) -> Tensor:
     for c, t in zip(_CENTER[1:], _TAIL[1:]):
         near, far = near * a + c, far * b + t
     return torch.where(center, near, far) * x
+
+
+def atan2(y: Tensor, other: Tensor) -> Tensor:
+    """Both exporters write the arc tangent of y / x and turn it by pi: to -pi where y is 0 and x below 0, and with a
+    gradient of NaN where x is 0. Here the angle is a constant, and its gradient (x, -y) / (x^2 + y^2) is added."""
+    a, b = y.detach(), other.detach()
+    left, below = (torch.where(t == 0, 1 / t, t) < 0 for t in (b, a))  # 1 / t has the sign of a zero
+    nowhere = (a == 0) & (b == 0)
+    size = torch.where(nowhere, torch.ones_like(a * b), a * a + b * b)
+    turn = torch.atan(a.abs() / torch.where(nowhere, torch.ones_like(a * b), b.abs()))
+    turn = torch.where(left, math.pi - turn, turn)
+    return torch.where(below, -turn, turn) + (b * y - a * other) / size

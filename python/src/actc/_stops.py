@@ -19,7 +19,14 @@ _LIBRARY = tuple(os.path.dirname(os.path.abspath(file)) + os.sep for file in (__
 
 _IN_THE_MODELS_PLACE = tuple(
     os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
-    for name in ("_written_out.py", "_function_forms.py", "_layer_forms.py", "_loss_forms.py", "_quantized_forms.py")
+    for name in (
+        "_written_out.py",
+        "_function_forms.py",
+        "_layer_forms.py",
+        "_loss_forms.py",
+        "_quantized_forms.py",
+        "_special_forms.py",
+    )
 )
 # Of PyTorch: layers and functions that a model is made of. Gradients end there as the documentation says: in the
 # power method of spectral_norm, in gumbel_softmax, in what distributions draw.
