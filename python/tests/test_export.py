@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from tools import BIN, LIMIT, losses_at_rest, needs_tools, randomize
 
 import actc
+from actc._tools import find_tools, run_step
 
 
 class Cnn(nn.Module):
@@ -294,6 +295,29 @@ def test_angles_of_points_on_the_axes_match_autograd(tmp_path: Path, exporter: s
     points = torch.tensor([[[0, 0, 1, -2.0], [-1, 2, 0, 0]], [[3, -1, -0.5, 0.5], [1, -1, -1, 2]]])
     report = actc.export(Angles(), points, tmp_path / "m.onnx", check=True, bin_dir=BIN, exporter=exporter)
     assert report.check is not None and report.check.gradient_error <= LIMIT, str(report)
+
+
+class EqualPixels(nn.Module):
+    """The largest of each window's equal elements, in windows of several lengths."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shift = nn.Parameter(torch.zeros(2, 7, 9))
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:  # [N,2,7,9]
+        y = F.adaptive_max_pool2d(image + self.shift, (3, 4))
+        return (y * torch.arange(12.0).reshape(3, 4)).mean() + F.adaptive_max_pool1d(y.flatten(2), 5).sin().mean()
+
+
+@needs_tools
+@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
+def test_one_of_equal_elements_has_the_gradient(tmp_path: Path, exporter: str) -> None:
+    model, image = EqualPixels(), torch.randn(3, 2, 7, 9).round()
+    actc.export(model, image, tmp_path / "m.onnx", check=False, exporter=exporter)
+    tools = find_tools(BIN, True)
+    found = run_step(tools, str(tmp_path / "m.onnx"), {"image": image}, 3)["grad.shift"]
+    model(image).backward()
+    torch.testing.assert_close(torch.tensor(found), model.shift.grad)
 
 
 def test_module_comes_back_as_it_was(tmp_path: Path) -> None:

@@ -12,10 +12,10 @@ _lstm = torch._VF.lstm
 
 
 def adaptive_max_pool(axes: int) -> Callable[..., Any]:
-    """F.adaptive_max_pool1d to 3d of windows that are not of one length: exporters have those of one. The last axis is
-    the first that is reduced. So of equal elements the one is chosen that PyTorch chooses, which its gradient goes
-    to."""
-    original = getattr(F, f"adaptive_max_pool{axes}d")
+    """F.adaptive_max_pool1d to 3d of windows that are not of one length: exporters have those of one. Each window is a
+    pool of its own, and the last axis is the first that is reduced. So of equal elements the one is chosen that
+    PyTorch chooses, which its gradient goes to: exporters write max() as one that shares it among them."""
+    original, pool_of = getattr(F, f"adaptive_max_pool{axes}d"), getattr(F, f"max_pool{axes}d")
 
     def pool(input: torch.Tensor, output_size: Union[int, Sequence[Any]], return_indices: bool = False) -> Any:
         given = [output_size] * axes if isinstance(output_size, int) else list(output_size)
@@ -26,7 +26,11 @@ def adaptive_max_pool(axes: int) -> Callable[..., Any]:
         for axis in range(-1, -axes - 1, -1):
             n, count = extents[axis], counts[axis]
             windows = [(i * n // count, -(-(i + 1) * n // count)) for i in range(count)]
-            parts = [input.narrow(axis, begin, end - begin).max(axis, keepdim=True)[0] for begin, end in windows]
+            parts = []
+            for begin, end in windows:
+                kernel = [1] * axes
+                kernel[axis] = end - begin
+                parts.append(pool_of(input.narrow(axis, begin, end - begin), kernel))
             input = torch.cat(parts, axis)
         return input
 
