@@ -57,7 +57,7 @@ class Measures {
         ACT_TRY(divisor, sum_of(weight, "counted"));
       }
       for (LossTerm& term : terms_)
-        if (term.cross_entropy == loss) term.divisor = divisor;
+        if (term.cross_entropy == loss) term.divisor = term.counted = divisor;
       Node& divided = graph_.nodes[static_cast<size_t>(loss)];  // so that it is computed once
       divided.inputs.resize(kDenominator, kNoValue);
       divided.inputs.push_back(divisor);
@@ -67,36 +67,45 @@ class Measures {
   }
 
   llvm::Error AddTerms() {
-    if (terms_.size() == 1) {  // then the loss is the term, times a number
-      graph_.outputs.insert(graph_.outputs.end(), {graph_.outputs[0], terms_[0].divisor});
-      return llvm::Error::success();
-    }
-    ValueId samples = kNoValue;
     for (const LossTerm& term : terms_) {
-      if (term.divisor == kNoValue && samples == kNoValue) {
-        ACT_TRY(samples, Samples());
-      }
       const ValueId factor = builder_.Scalar(static_cast<float>(term.factor));
-      ACT_TRY(const ValueId value, builder_.Add1("Mul", {term.value, factor}, {}, "term"));
-      graph_.outputs.insert(graph_.outputs.end(), {value, term.divisor == kNoValue ? samples : term.divisor});
+      // A single term, times its factor, is the loss.
+      ValueId mean = graph_.outputs[0], weight = term.counted;
+      if (terms_.size() > 1) {
+        ACT_TRY(mean, builder_.Add1("Mul", {term.value, factor}, {}, "term"));
+      }
+      if (term.divisor != term.counted) {
+        ACT_TRY(const ValueId divided, builder_.Add1("Mul", {mean, term.divisor}, {}, "term"));
+        ACT_TRY(mean, builder_.Add1("Div", {divided, term.counted}, {}, "term"));
+      }
+      if (term.divisor == kNoValue) {
+        ACT_TRY(weight, Samples());
+      } else if (term.of_means) {
+        ACT_TRY(const ValueId samples, Samples());
+        ACT_TRY(weight, builder_.Add1("Mul", {term.counted, samples}, {}, "counted"));
+      }
+      graph_.outputs.insert(graph_.outputs.end(), {mean, weight});
     }
     return llvm::Error::success();
   }
 
   // N as f32[1].
   llvm::Expected<ValueId> Samples() {
+    if (samples_ != kNoValue) return samples_;
     Attributes range, to_float;
     range.Set("start", std::vector<int64_t>{0, 1, 0});
     range.Set("step", int64_t{0});
     to_float.Set("to", static_cast<int64_t>(DType::kFloat32));
     ACT_TRY(const ValueId samples,
             builder_.AddTyped("Range", {}, {DType::kInt64, {Dim(1)}}, range, "samples"));
-    return builder_.Add1("Cast", {samples}, to_float, "samples");
+    ACT_TRY(samples_, builder_.Add1("Cast", {samples}, to_float, "samples"));
+    return samples_;
   }
 
   Graph& graph_;
   GraphBuilder builder_;
   std::vector<LossTerm> terms_;
+  ValueId samples_ = kNoValue;
   std::vector<int64_t> losses_;  // positions of the cross entropies among the terms
 };
 

@@ -64,19 +64,50 @@ class Terms {
       return Follow(second, factor * *sign, depth - 1);
     }
     if (OpOf(*node).loss && node->outputs[0] == v) term.cross_entropy = node - graph_.nodes.data();
-    if (node->op == "Div" && IsNumber(node->inputs[1]) && IsTotal(node->inputs[0], kDeepest) &&
-        IsTotal(node->inputs[1], kDeepest) && FollowsFromDataAlone(node->inputs[1]))
-      term.divisor = node->inputs[1];
+    if (node->op == "Div" && IsNumber(node->inputs[1])) FindDivisor(*node, term);
     terms_.push_back(term);
   }
 
-  // Whether that is a sum over all elements of a tensor, times numbers.
-  bool IsTotal(ValueId v, int depth) {
+  void FindDivisor(const Node& quotient, LossTerm& term) {
+    const ValueId counted = CountedIn(quotient.inputs[1]);
+    const Reduction divided = TotalOf(quotient.inputs[0], kDeepest);
+    if (divided == Reduction::kNone || divided != TotalOf(counted, kDeepest) ||
+        !FollowsFromDataAlone(counted))
+      return;
+    term.divisor = quotient.inputs[1];
+    term.counted = counted;
+    term.of_means = divided == Reduction::kMean;
+  }
+
+  // In max(v, number) or v + number, v. Else all of it.
+  ValueId CountedIn(ValueId divisor) {
+    const Node* node = pattern_.Maker(divisor);
+    if (!node) return divisor;
+    if (node->op == "Clip" && node->attrs.Has("min") && !node->attrs.Has("max")) return node->inputs[0];
+    if (node->op != "Max" && OpOf(*node).arithmetic != Arithmetic::kSum) return divisor;
+    if (pattern_.Number(node->inputs[1])) return node->inputs[0];
+    return pattern_.Number(node->inputs[0]) ? node->inputs[1] : divisor;
+  }
+
+  // kSum, kMean: of all elements of a tensor, times numbers. The mean of the whole data set follows from those of
+  // batches where a batch has elements in proportion to its samples.
+  Reduction TotalOf(ValueId v, int depth) {
     const Node* node = pattern_.Maker(v);
-    if (!node || depth == 0 || !IsNumber(v)) return false;
-    if (OpOf(*node).reduction == Reduction::kSum) return true;
-    if (const auto scaled = Scaled(*node)) return IsTotal(scaled->first, depth - 1);
-    return SignOfSecond(*node) && IsTotal(node->inputs[0], depth / 2) && IsTotal(node->inputs[1], depth / 2);
+    if (!node || depth == 0 || graph_.value(v).type.Elements() != Dim(1)) return Reduction::kNone;
+    const Reduction reduction = OpOf(*node).reduction;
+    if (reduction == Reduction::kSum || (node->op == "IntegerReduce" && node->attrs.String("op") == "add"))
+      return Reduction::kSum;
+    if (reduction == Reduction::kMean) {
+      const Dim elements = graph_.value(node->inputs[0]).type.Elements();
+      const bool follow_samples =
+          elements.per_batch2 == 0 && (elements.fixed == 0 || elements.per_batch == 0);
+      return follow_samples ? Reduction::kMean : Reduction::kNone;
+    }
+    if (OpOf(*node).converts) return TotalOf(node->inputs[0], depth - 1);
+    if (const auto scaled = Scaled(*node)) return TotalOf(scaled->first, depth - 1);
+    if (!SignOfSecond(*node)) return Reduction::kNone;
+    const Reduction first = TotalOf(node->inputs[0], depth / 2);
+    return first == TotalOf(node->inputs[1], depth / 2) ? first : Reduction::kNone;
   }
 
   struct Origins {

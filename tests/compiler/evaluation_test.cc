@@ -108,17 +108,18 @@ OnnxModel& Number(OnnxModel& m, const std::string& name, float value) {
   return m.Node("Constant", {}, {name}, {a});
 }
 
-// What exporters write for label smoothing beside the cross entropy: the mean over labels that count.
-OnnxModel& Smoothing(OnnxModel& m, const std::string& result) {
+// Which labels count ("counts", "mask"), and minus the log-probabilities of their rows ("kept").
+OnnxModel& Kept(OnnxModel& m) {
   m.Integers("ignored", {kIgnored}, true).Integers("classes", {1});
-  m.Node("LogSoftmax", {"scores"}, {"log"})
-      .Node("ReduceSum", {"log", "classes"}, {"row_sums"}, {Attr("keepdims", int64_t{0})});
+  m.Node("LogSoftmax", {"scores"}, {"log"});
+  m.Node("ReduceSum", {"log", "classes"}, {"row_sums"}, {Attr("keepdims", int64_t{0})});
   m.Node("Equal", {"y_rows", "ignored"}, {"is_ignored"}).Node("Not", {"is_ignored"}, {"counts"});
   m.Node("Cast", {"counts"}, {"mask"}, {Attr("to", int64_t{onnx::TensorProto::FLOAT})});
-  m.Node("Neg", {"row_sums"}, {"costs"}).Node("Mul", {"costs", "mask"}, {"kept"});
-  m.Node("ReduceSum", {"kept"}, {"sum"}, {Attr("keepdims", int64_t{0})});
-  m.Node("ReduceSum", {"mask"}, {"number"}, {Attr("keepdims", int64_t{0})});
-  return m.Node("Div", {"sum", "number"}, {result});
+  return m.Node("Neg", {"row_sums"}, {"costs"}).Node("Mul", {"costs", "mask"}, {"kept"});
+}
+
+OnnxModel& Reduced(OnnxModel& m, const std::string& op, const std::string& x, const std::string& result) {
+  return m.Node(op, {x}, {result}, {Attr("keepdims", int64_t{0})});
 }
 
 struct Case {
@@ -144,9 +145,9 @@ const Case kCases[] = {
     {"LabelSmoothing",
      [](OnnxModel& m) {
        CrossEntropy(Number(Number(m, "most", .9f), "share", .025f), "y", "entropy");
-       Smoothing(m, "smoothing")
-           .Node("Mul", {"entropy", "most"}, {"a"})
-           .Node("Mul", {"share", "smoothing"}, {"b"});
+       Reduced(Reduced(Kept(m), "ReduceSum", "kept", "sum"), "ReduceSum", "mask", "number");
+       m.Node("Div", {"sum", "number"}, {"smoothing"});
+       m.Node("Mul", {"entropy", "most"}, {"a"}).Node("Mul", {"share", "smoothing"}, {"b"});
        m.Node("Add", {"a", "b"}, {"loss"});
      },
      [](const Data& d) { return d.Accuracy(d.y); }},
@@ -163,6 +164,28 @@ const Case kCases[] = {
        m.Node("Add", {"entropy", "size"}, {"loss"});
      },
      [](const Data& d) { return d.Accuracy(d.y); }},
+    {"MaskedSumOverALeastNumber",
+     [](OnnxModel& m) {
+       Reduced(Reduced(Kept(Number(m, "one", 1)), "ReduceSum", "kept", "sum"), "ReduceSum", "mask", "number");
+       m.Node("Clip", {"number", "one"}, {"least"}).Node("Div", {"sum", "least"}, {"loss"});
+     },
+     [](const Data&) { return std::nullopt; }},
+    {"MaskedSumOverAnIntegerAndAnEpsilon",
+     [](OnnxModel& m) {
+       Reduced(Kept(Number(m, "epsilon", 1e-6f)), "ReduceSum", "kept", "sum");
+       m.Node("Cast", {"counts"}, {"ones"}, {Attr("to", int64_t{onnx::TensorProto::INT64})});
+       Reduced(m, "ReduceSum", "ones", "whole");
+       m.Node("Cast", {"whole"}, {"number"}, {Attr("to", int64_t{onnx::TensorProto::FLOAT})});
+       m.Node("Add", {"epsilon", "number"}, {"least"}).Node("Div", {"sum", "least"}, {"quotient"});
+       m.Node("Neg", {"quotient"}, {"loss"});
+     },
+     [](const Data&) { return std::nullopt; }},
+    {"MaskedMeanOverAMean",
+     [](OnnxModel& m) {
+       Reduced(Reduced(Kept(m), "ReduceMean", "kept", "mean"), "ReduceMean", "mask", "part");
+       m.Node("Div", {"mean", "part"}, {"loss"});
+     },
+     [](const Data&) { return std::nullopt; }},
     {"MeanOverSamples",
      [](OnnxModel& m) {
        m.Node("Mul", {"h", "h"}, {"squares"});
