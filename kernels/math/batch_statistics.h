@@ -58,7 +58,11 @@ ACT_HOST_DEVICE inline double FurthestFromMean(const BatchMoments& b) {
 // The variance that running_var follows: n / (n - 1) of the batch's, unless it is to be that of the
 // `population`.
 ACT_HOST_DEVICE inline double RunningVariance(const BatchMoments& b, bool population) {
-  return b.rows > 1 && !population ? b.m2 / static_cast<double>(b.rows - 1) : BatchVariance(b);
+  return population ? BatchVariance(b) : b.m2 / static_cast<double>(b.rows - 1);
+}
+// One value has no such variance, and none at all has no statistics: running_var then stays as it is.
+ACT_HOST_DEVICE inline bool HasRunningVariance(const BatchMoments& b, bool population) {
+  return b.rows > (population ? 0 : 1);
 }
 
 // A running statistic after this batch, whose own is `value`.

@@ -22,7 +22,7 @@ struct BatchNormResults {
   uint64_t updates_done = 0;  // steps whose updates the stored running statistics already contain
 
   // Stores the results for channel c. An empty batch leaves the running statistics as they are, and so
-  // do the first `updates_done` steps.
+  // do the first `updates_done` steps. A single row leaves running_var.
   void Store(const KernelArgs& args, int64_t c, const BatchMoments& moments) const {
     const double deviation = BatchDeviation(moments, epsilon);
     args.outputs[0].as<float>()[c] = static_cast<float>(moments.mean);
@@ -36,7 +36,7 @@ struct BatchNormResults {
       running = MovedTowards(running, value, momentum);
     };
     update(1, moments.mean);
-    update(2, RunningVariance(moments, population));
+    if (HasRunningVariance(moments, population)) update(2, RunningVariance(moments, population));
   }
 };
 

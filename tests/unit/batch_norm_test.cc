@@ -30,5 +30,18 @@ TEST(BatchNormStats, AnEmptyBatchLeavesRunningStatisticsAlone) {
   CompareWithReference(c, 0);
 }
 
+// One value tells nothing of a variance; PyTorch refuses such a batch. It may be an epoch's last one.
+TEST(BatchNormStats, ASingleRowLeavesTheRunningVarianceAlone) {
+  OpCase c = BatchNormCase(Floats({1, 2}, {3, -1}), 0.25);
+  c.inputs[1] = Floats({2}, {8, 0});
+  c.inputs[2] = Floats({2}, {4, 9});
+  const OpResult y = RunReference(c);
+  EXPECT_NEAR(y.tensors[3].as<float>()[0], 0.75 * 8 + 0.25 * 3, 1e-6);
+  EXPECT_EQ(y.tensors[4].bytes, c.inputs[2].bytes);
+  CompareWithReference(c, 0);
+  c.attrs.Set("population", int64_t{1});
+  EXPECT_NEAR(RunReference(c).tensors[4].as<float>()[1], 0.75 * 9, 1e-6);
+}
+
 }  // namespace
 }  // namespace act

@@ -22,7 +22,8 @@ ACT_DEVICE void StoreStatistics(const BatchNormParameters& p, int64_t channel, c
   if (p.largest) Store(p.largest + channel, static_cast<float>(FurthestFromMean(b) / deviation));
   if (b.rows == 0 || (p.updates_done > 0 && Load(&p.step->step) < p.updates_done)) return;
   FollowStatistic(p, p.running_mean, channel, b.mean);
-  FollowStatistic(p, p.running_var, channel, RunningVariance(b, p.population != 0));
+  if (HasRunningVariance(b, p.population != 0))
+    FollowStatistic(p, p.running_var, channel, RunningVariance(b, p.population != 0));
 }
 
 ACT_DEVICE BatchMoments MomentsAt(const BatchNormParameters& p, int64_t channel) {
