@@ -117,6 +117,17 @@ TEST_F(Data, TheLossOfAnEvaluationDoesNotDependOnTheBatch) {
   EXPECT_NEAR(loss_at("16"), loss_at("48"), 1e-6);
 }
 
+TEST_F(Data, TheLossOfAnEvaluationWithoutLabelsIsNan) {
+  CompileLenet();
+  WriteLenetData("train.safetensors", 0, 8);
+  WriteLenetData("test.safetensors", 0, 8, 8);
+  const auto command = Command({"--data=" + (scratch_ / "train.safetensors"), "--batch=4", "--epochs=1",
+                                "--eval-data=" + (scratch_ / "test.safetensors")});
+  const Outcome outcome = RunTool(command);
+  EXPECT_EQ(outcome.exit_code, 0) << Describe(command, outcome);
+  EXPECT_NE(outcome.err.find("epoch 1  eval loss nan\n"), std::string::npos) << Describe(command, outcome);
+}
+
 TEST_F(Data, TheReportTellsTheBytesOfTheNextBatch) {
   CompileLenet();
   WriteLenetData("data.safetensors", 0, 11);
