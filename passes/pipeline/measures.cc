@@ -71,18 +71,21 @@ class Measures {
       const ValueId factor = builder_.Scalar(static_cast<float>(term.factor));
       // A single term, times its factor, is the loss.
       ValueId mean = graph_.outputs[0], weight = term.counted;
+      if (weight != kNoValue && builder_.type(weight).dtype != DType::kFloat32) {
+        ACT_TRY(weight, ToFloat(weight, "counted"));
+      }
       if (terms_.size() > 1) {
         ACT_TRY(mean, builder_.Add1("Mul", {term.value, factor}, {}, "term"));
       }
       if (term.divisor != term.counted) {
         ACT_TRY(const ValueId divided, builder_.Add1("Mul", {mean, term.divisor}, {}, "term"));
-        ACT_TRY(mean, builder_.Add1("Div", {divided, term.counted}, {}, "term"));
+        ACT_TRY(mean, builder_.Add1("Div", {divided, weight}, {}, "term"));
       }
       if (term.divisor == kNoValue) {
         ACT_TRY(weight, Samples());
       } else if (term.of_means) {
         ACT_TRY(const ValueId samples, Samples());
-        ACT_TRY(weight, builder_.Add1("Mul", {term.counted, samples}, {}, "counted"));
+        ACT_TRY(weight, builder_.Add1("Mul", {weight, samples}, {}, "counted"));
       }
       graph_.outputs.insert(graph_.outputs.end(), {mean, weight});
     }
@@ -92,14 +95,19 @@ class Measures {
   // N as f32[1].
   llvm::Expected<ValueId> Samples() {
     if (samples_ != kNoValue) return samples_;
-    Attributes range, to_float;
+    Attributes range;
     range.Set("start", std::vector<int64_t>{0, 1, 0});
     range.Set("step", int64_t{0});
-    to_float.Set("to", static_cast<int64_t>(DType::kFloat32));
     ACT_TRY(const ValueId samples,
             builder_.AddTyped("Range", {}, {DType::kInt64, {Dim(1)}}, range, "samples"));
-    ACT_TRY(samples_, builder_.Add1("Cast", {samples}, to_float, "samples"));
+    ACT_TRY(samples_, ToFloat(samples, "samples"));
     return samples_;
+  }
+
+  llvm::Expected<ValueId> ToFloat(ValueId v, const char* name) {
+    Attributes to_float;
+    to_float.Set("to", static_cast<int64_t>(DType::kFloat32));
+    return builder_.Add1("Cast", {v}, to_float, name);
   }
 
   Graph& graph_;

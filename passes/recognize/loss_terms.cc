@@ -83,10 +83,20 @@ class Terms {
   ValueId CountedIn(ValueId divisor) {
     const Node* node = pattern_.Maker(divisor);
     if (!node) return divisor;
+    if (OpOf(*node).converts) {
+      const ValueId counted = CountedIn(node->inputs[0]);
+      return counted == node->inputs[0] ? divisor : counted;
+    }
     if (node->op == "Clip" && node->attrs.Has("min") && !node->attrs.Has("max")) return node->inputs[0];
-    if (node->op != "Max" && OpOf(*node).arithmetic != Arithmetic::kSum) return divisor;
-    if (pattern_.Number(node->inputs[1])) return node->inputs[0];
-    return pattern_.Number(node->inputs[0]) ? node->inputs[1] : divisor;
+    const bool of_integers = node->op == "Integer" && node->attrs.String("op") == "max";
+    if (!of_integers && node->op != "Max" && OpOf(*node).arithmetic != Arithmetic::kSum) return divisor;
+    for (const size_t i : {0u, 1u})
+      if (IsConstant(node->inputs[1 - i])) return node->inputs[i];
+    return divisor;
+  }
+
+  bool IsConstant(ValueId v) {
+    return pattern_.Number(v) || (v != kNoValue && graph_.value(v).kind == ValueKind::kConstant);
   }
 
   // kSum, kMean: of all elements of a tensor, times numbers. The mean of the whole data set follows from those of

@@ -17,7 +17,7 @@ struct LossTerm {
   // What a sum over the batch was divided by, if that follows from the data alone: the number of labels that are not
   // ignored, the sum of a mask. kNoValue: a cross entropy, or a mean over the samples (as far as one can tell).
   ValueId divisor = kNoValue;
-  // The sum in the divisor: the same value, or what a smallest number or an epsilon was applied to.
+  // The sum in the divisor: the same value, or what a smallest number or an epsilon was applied to. May be integer.
   ValueId counted = kNoValue;
   bool of_means = false;  // what was divided, and the sum, are means over all elements and no sums
 };
