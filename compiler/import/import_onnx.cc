@@ -87,8 +87,12 @@ llvm::Error DefineInputs(Importer& importer, const std::vector<const onnx::Value
   std::set<std::string> symbols;
   for (const auto* input : inputs) {
     if (input->name().empty()) return MakeError("", "an input of the model has no name");
-    for (const auto& dim : input->type().tensor_type().shape().dim()) symbols.insert(dim.dim_param());
+    const auto& dims = input->type().tensor_type().shape().dim();
+    for (const auto& dim : dims) symbols.insert(dim.dim_param());
     ACT_TRY(const TensorType type, InputType(*input, batch, options.dims));
+    for (int i = 0; i < dims.size(); ++i)
+      if (!dims[i].dim_param().empty())
+        importer.symbols[dims[i].dim_param()] = type.dims[static_cast<size_t>(i)];
     const ValueId value = importer.builder().Input(input->name(), type, ValueKind::kInput);
     ACT_CHECK_OK(importer.Define(input->name(), Operand{.type = type, .value = value}));
   }

@@ -102,8 +102,25 @@ TEST(ImportLoops, ALoopWithoutIterationsReturnsItsFirstValues) {
   }
 }
 
+TEST(ImportLoops, AnEmptyStackMayHaveTheBatch) {
+  OnnxModel m = Looped(0);
+  m.Node("ReduceSum", {"ys"}, {"nothing"}, {Attr("keepdims", int64_t{0})})
+      .Node("MatMul", {"last", "R"}, {"product"})
+      .Node("Add", {"product", "nothing"}, {"y"});
+  OnnxModel direct = Data();
+  RandomWeight(direct, "R", {kUnits, kUnits}, 2);
+  ExpectSame(Loss(m, {"y"}), Loss(direct.Node("MatMul", {"h0", "R"}, {"y"}), {"y"}));
+}
+
 TEST(ImportLoops, AnEmptyStackNeedsADeclaredShape) {
   OnnxModel m = Looped(0);
+  auto& body = *m.graph().mutable_node(0)->mutable_attribute(0)->mutable_g();
+  body.mutable_output(2)
+      ->mutable_type()
+      ->mutable_tensor_type()
+      ->mutable_shape()
+      ->mutable_dim(0)
+      ->set_dim_param("M");
   EXPECT_NE(
       ErrorOf(Loss(m, {"last", "ys"}))
           .find("node 'last' (Loop): runs no iteration, and its body does not declare the shape of 'next'"),

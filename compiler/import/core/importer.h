@@ -120,6 +120,7 @@ class Importer {
   ValueId logits = kNoValue, label = kNoValue;
   std::vector<std::string> warnings;  // what was decided and may surprise
   std::map<ValueId, Stacked> stacked;
+  std::map<std::string, Dim> symbols;  // of the inputs' axes, and their extents
   bool freeze_bn = false;
   bool keeps_outputs = false;         // nothing is trained: the graph's results are the model's
   bool torchscript = false;           // the file is by PyTorch's TorchScript exporter, which keeps no notes

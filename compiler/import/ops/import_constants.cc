@@ -12,7 +12,8 @@ llvm::Error SetKnown(NodeContext& c, Known known) { return c.Set(0, KnownOperand
 llvm::Error SetTensor(NodeContext& c, const onnx::TensorProto& source) {
   onnx::TensorProto tensor = source;
   if (tensor.data_location() == onnx::TensorProto::EXTERNAL)
-    return c.Fail("a constant with external data is not supported");
+    return c.Fail("a constant with external data is not supported",
+                  "store it in the model: onnx.save_model with convert_attribute=False");
   ExternalData none("");
   ACT_TRY(const ConstantTensor constant, TakeConstant(tensor, none));
   if (constant.type.Elements().fixed <= kMaxKnownElements) {

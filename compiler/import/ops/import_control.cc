@@ -19,11 +19,16 @@ std::optional<int64_t> KnownNumber(const Operand& operand) {
   return numbers && numbers->size() == 1 ? std::optional((*numbers)[0]) : std::nullopt;
 }
 
+std::string WhatOn(const Operand& operand) {
+  return operand.known || operand.of_batch ? "the batch size" : "data";
+}
+
 llvm::Error ImportIf(NodeContext& c) {
   const auto condition = KnownNumber(c.In(0));
   if (!condition)
-    return c.Fail("the condition depends on data",
-                  "a branch can be chosen only when compiling, by shapes and constants");
+    return c.Fail("the condition depends on " + WhatOn(c.In(0)),
+                  "a branch can be chosen only when compiling, by shapes and constants; "
+                  "--dim=NAME=EXTENT fixes the extent of an axis");
   const std::string wanted = *condition != 0 ? "then_branch" : "else_branch";
   const onnx::GraphProto* branch = c.attrs.Graph(wanted);
   if (!branch || branch->input_size() != 0 || branch->output_size() < static_cast<int>(c.outputs()))
@@ -38,10 +43,6 @@ constexpr char kWhatUnrolls[] =
     "a loop is unrolled, so its iterations must be known by shapes and constants: give symbolic axes extents "
     "with --dim=NAME=EXTENT, or export the model with a sequence of fixed length";
 
-std::string WhatOn(const Operand& operand) {
-  return operand.known || operand.of_batch ? "the batch size" : "data";
-}
-
 // A result that stacks what the iterations made, along a new axis (which may count from the end).
 struct Stack {
   int64_t axis = 0;
@@ -49,7 +50,7 @@ struct Stack {
   std::vector<Operand> parts = {};
 };
 
-// Where no iteration ran, the body must declare the shape of a part.
+// Where no iteration ran, the body must declare the shape of a part, by extents or symbols of the inputs.
 llvm::Expected<Operand> EmptyStack(const NodeContext& c, const Stack& stack,
                                    const onnx::ValueInfoProto& declared) {
   const std::string what =
@@ -59,9 +60,14 @@ llvm::Expected<Operand> EmptyStack(const NodeContext& c, const Stack& stack,
   if (!dtype || !tensor.has_shape()) return c.Fail(what);
   TensorType type{*dtype, {}};
   for (const auto& dim : tensor.shape().dim()) {
-    if (dim.value_case() != onnx::TensorShapeProto::Dimension::kDimValue || dim.dim_value() < 0)
+    const auto symbol = c.importer.symbols.find(dim.dim_param());
+    if (symbol != c.importer.symbols.end()) {
+      type.dims.push_back(symbol->second);
+    } else if (dim.value_case() == onnx::TensorShapeProto::Dimension::kDimValue && dim.dim_value() >= 0) {
+      type.dims.push_back(dim.dim_value());
+    } else {
       return c.Fail(what);
-    type.dims.push_back(dim.dim_value());
+    }
   }
   ACT_TRY(const size_t axis, c.Axis(stack.axis, type.dims.size() + 1));
   type.dims.insert(type.dims.begin() + static_cast<std::ptrdiff_t>(axis), Dim(0));

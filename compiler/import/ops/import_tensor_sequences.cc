@@ -43,27 +43,31 @@ llvm::Expected<size_t> PositionIn(const NodeContext& c, size_t i, size_t positio
   return c.Fail("position " + std::to_string((*known)[0]) + " is outside the sequence");
 }
 
-// The sizes are a list, or one number for all parts, the last of which may be smaller. Without sizes, each part
-// is one position; with keepdims=0, which counts in that case alone, parts have no such axis.
+// The sizes of the parts are a list, or one number for all, of which the last part may be smaller. Without
+// them each part is one position.
+llvm::Expected<Ints> SizesOfParts(const NodeContext& c, int64_t extent) {
+  ACT_TRY(const auto given, c.Integers(1));
+  if (given && !c.DimsOf(1).empty()) return *given;
+  const int64_t size = given ? (*given)[0] : 1;
+  if (size < 1) return c.Fail("has parts of " + std::to_string(size));
+  ACT_CHECK_OK(c.CountUnrolled(extent / size + 1));
+  Ints sizes(static_cast<size_t>(extent / size), size);
+  if (extent % size != 0) sizes.push_back(extent % size);
+  return sizes;
+}
+
 llvm::Error ImportSplitToSequence(NodeContext& c) {
   const Dims& from = c.DimsOf(0);
   ACT_TRY(const size_t axis, c.Axis(c.attrs.Int("axis"), from.size()));
-  ACT_TRY(const auto given, c.Integers(1));
-  if (!from[axis].IsFixed() || (given && given->empty()))
-    return c.Fail("splits in a way that is not supported", "sizes and extent must be known when compiling");
-  Ints sizes = given.value_or(Ints{1});
-  if (!given || c.DimsOf(1).empty()) {
-    const int64_t size = sizes[0];
-    if (size < 1) return c.Fail("has parts of " + std::to_string(size));
-    ACT_CHECK_OK(c.CountUnrolled(from[axis].fixed / size + 1));
-    sizes.assign(static_cast<size_t>(from[axis].fixed / size), size);
-    if (from[axis].fixed % size != 0) sizes.push_back(from[axis].fixed % size);
-  }
+  if (!from[axis].IsFixed())
+    return c.Fail("splits axis " + std::to_string(axis) + ", which varies with the batch size");
+  ACT_TRY(const Ints sizes, SizesOfParts(c, from[axis].fixed));
   if (!ResolveSplit(from[axis], sizes, sizes.size())) return c.Fail("cannot split " + ToString(c.Type(0)));
   ACT_TRY(const ValueId x, c.Value(0));
-  const bool drops_axis = !given && c.attrs.Int("keepdims", 1) == 0;
-  Dims rest = from;
-  rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(axis));
+  // keepdims says nothing beside sizes.
+  const bool drops_axis = !c.Has(1) && c.attrs.Int("keepdims", 1) == 0;
+  Dims dropped = from;
+  dropped.erase(dropped.begin() + static_cast<std::ptrdiff_t>(axis));
   Parts parts;
   int64_t start = 0;
   for (int64_t size : sizes) {
@@ -71,7 +75,7 @@ llvm::Error ImportSplitToSequence(NodeContext& c) {
     ranges[axis] = {start, size, 1};
     ACT_TRY(ValueId part, SliceOf(c, x, ranges));
     if (drops_axis) {
-      ACT_TRY(part, c.Reshape(part, rest));
+      ACT_TRY(part, c.Reshape(part, dropped));
     }
     parts.push_back({.type = c.TypeOf(part), .value = part});
     start += size;
