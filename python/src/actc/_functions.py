@@ -57,7 +57,9 @@ NEITHER_HAS: Dict[str, Callable[..., Any]] = {
     "lgamma": special.lgamma,
     "logaddexp": forms.logaddexp,  # dynamo's exporter has it, and overflows
     "logaddexp2": forms.logaddexp2,
+    "logcumsumexp": forms.logcumsumexp,  # likewise
     "median": forms.median,
+    "sinc": forms.sinc,  # dynamo's exporter has it, with NaN gradients at 0
     "slogdet": matrix.slogdet,
     "solve": matrix.solve,
     "solve_triangular": matrix.solve_triangular,
@@ -85,7 +87,6 @@ TORCHSCRIPT_LACKS: Dict[str, Callable[..., Any]] = {
     "isclose": forms.isclose,
     "kron": forms.kron,
     "ldexp": lambda x, other: x * (other * math.log(2)).exp(),
-    "logcumsumexp": forms.logcumsumexp,
     "matrix_power": forms.matrix_power,
     "msort": lambda x: x.sort(0)[0],
     "nanmean": forms.nanmean,
@@ -97,7 +98,6 @@ TORCHSCRIPT_LACKS: Dict[str, Callable[..., Any]] = {
     "renorm": forms.renorm,
     "rot90": forms.rot90,
     "select_scatter": forms.select_scatter,
-    "sinc": forms.sinc,
     "slice_scatter": forms.slice_scatter,
     "take_along_dim": forms.take_along_dim,
     "threshold": _layer_forms.threshold,

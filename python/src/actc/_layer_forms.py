@@ -42,7 +42,8 @@ def pairwise_distance(
 ) -> torch.Tensor:
     """torch.pairwise_distance. TorchScript's exporter adds eps to p and not to the difference. So where rows are equal,
     its root has an infinite slope."""
-    return torch.linalg.vector_norm(x1 - x2 + eps, p, -1, keepdim)
+    distance: torch.Tensor = torch.linalg.vector_norm(x1 - x2 + eps, p, -1, keepdim)
+    return distance
 
 
 def _steps(
