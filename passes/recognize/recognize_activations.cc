@@ -4,8 +4,9 @@
 //   Silu       x sigmoid(x)
 //   HardSwish  x clip(x + 3, 0, 6) / 6, x HardSigmoid(x)
 //   Sigmoid    1 / (1 + e^-x)
-//   LogSigmoid ln(sigmoid(x)), which overflows where sigmoid(x) is 0, and ln(1 - sigmoid(x)) of -x, which overflows
-//              where sigmoid(x) is 1. TorchScript's exporter writes binary cross entropy of logits as these two
+//   LogSigmoid ln(sigmoid(x)), which overflows where sigmoid(x) is 0, and ln(1 - sigmoid(x)), that of
+//              -x, which overflows where sigmoid(x) is 1. TorchScript's exporter writes binary cross
+//              entropy of logits as these two
 //   SqrtOfSquares  sqrt(x) and x^.5 of sums and products of squares, as in a deviation: slope 0 at 0
 //   Softplus   ln(1 + e^x), and with the linear branch for large x that exporters put around it
 //   Mish       x tanh(softplus(x))
@@ -125,8 +126,8 @@ class Recognizer {
       Become(node, "Softplus", node.inputs[1]);
   }
 
-  // The root alone has an infinite slope at 0, and squares have slope 0 there: the gradient would always be NaN. In
-  // PyTorch that of a norm, a deviation or a cosine is 0.
+  // The root alone has an infinite slope at 0, and squares have slope 0 there: the gradient would always
+  // be NaN. In PyTorch that of a norm, a deviation or a cosine is 0.
   void Length(Node& node) {
     if (node.op == "Pow" && pattern_.Number(node.inputs[1]) != .5) return;
     if (pattern_.DimsOf(node.inputs[0]) == pattern_.DimsOf(node.outputs[0]) &&
