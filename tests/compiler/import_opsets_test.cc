@@ -110,6 +110,24 @@ TEST(Opsets, EveryFormOfAnOperatorGivesTheSameGraph) {
   }
 }
 
+// Without axes nothing is added up, but absolute values, squares and logarithms remain.
+TEST(Opsets, AReductionOverNoAxesStillTakesItsFunction) {
+  for (const auto& [op, ops] : {std::pair{"ReduceL1", "Abs"},
+                                {"ReduceSumSquare", "Square"},
+                                {"ReduceLogSum", "Log"},
+                                {"ReduceSum", ""}}) {
+    const TemporaryFolder folder;
+    OnnxModel m(18);
+    m.Input("x", {"N", 3}).Node(op, {"x"}, {"y"}, {Attr("noop_with_empty_axes", int64_t{1})}).MeanLoss("y");
+    auto result = ImportOnnx(m.Write(folder), {});
+    ASSERT_TRUE(static_cast<bool>(result)) << op;
+    std::string found;
+    for (const Node& node : result->graph.nodes)
+      if (node.op != "ReduceMean") found += node.op;
+    EXPECT_EQ(found, ops) << op;
+  }
+}
+
 TEST(Opsets, BatchNormalizationsOldAttributes) {
   const auto graph = [](int64_t opset, std::vector<onnx::AttributeProto> attrs) {
     const TemporaryFolder folder;

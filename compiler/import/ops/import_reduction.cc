@@ -82,14 +82,14 @@ llvm::Error ImportIntegerReduction(NodeContext& c) {
                   "cast the operand to float32 first");
   ACT_TRY(const Axes over, AxesOf(c));
   ACT_TRY(ValueId x, c.Value(0));
-  if (over.axes.empty() && c.Type(0).rank() > 0) return c.Set(0, x);
+  const bool none = over.axes.empty() && c.Type(0).rank() > 0;
   if (reduction->absolute) {
     ACT_TRY(x, Integer(c, "abs", {x}));
   }
   if (reduction->squared) {
     ACT_TRY(x, Integer(c, "mul", {x, x}));
   }
-  return c.Return(ReduceIntegers(c, x, reduction->op, over.axes, over.keep));
+  return none ? c.Set(0, x) : c.Return(ReduceIntegers(c, x, reduction->op, over.axes, over.keep));
 }
 
 llvm::Error ImportReduction(NodeContext& c) {
@@ -103,7 +103,7 @@ llvm::Error ImportReduction(NodeContext& c) {
   auto& [axes, keep] = over;
   const int64_t rank = c.Type(0).rank();
   ACT_TRY(ValueId x, c.Value(0));
-  if (axes.empty() && rank > 0) return c.Set(0, x);
+  const bool none = axes.empty() && rank > 0;  // each element alone; absolute values, squares and so on stay
   const bool pooling = IsGlobalPooling(axes, rank);
   if (pooling) {
     ACT_TRY(x, c.ToChannelsLast(x));
@@ -112,7 +112,10 @@ llvm::Error ImportReduction(NodeContext& c) {
   if (reduction->before) {
     ACT_TRY(x, c.Emit(reduction->before, {x}));
   }
-  ACT_TRY(ValueId y, c.Emit(reduction->reduce, {x}, Over(axes, keep)));
+  ValueId y = x;
+  if (!none) {
+    ACT_TRY(y, c.Emit(reduction->reduce, {x}, Over(axes, keep)));
+  }
   if (reduction->after) {
     ACT_TRY(y, c.Emit(reduction->after, {y}));
   }
