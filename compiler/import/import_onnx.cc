@@ -8,6 +8,7 @@
 
 #include "compiler/import/core/computed_weights.h"
 #include "compiler/import/core/control_constants.h"
+#include "compiler/import/core/define_inputs.h"
 #include "compiler/import/core/drawn_masks.h"
 #include "compiler/import/core/find_loss.h"
 #include "compiler/import/core/functions.h"
@@ -20,13 +21,11 @@
 #include "compiler/import/core/refusals.h"
 #include "compiler/import/core/running_statistics.h"
 #include "compiler/import/core/subgraphs.h"
-#include "compiler/import/core/symbols.h"
 #include "compiler/import/core/unread_weights.h"
 #include "compiler/import/training/inference_part.h"
 #include "compiler/import/training/ort_optimizer.h"
 #include "compiler/import/training/training_graph.h"
 #include "compiler/import/training/training_info.h"
-#include "runtime/plan/fixed_batch.h"
 
 namespace act {
 namespace onnx_import {
@@ -69,47 +68,6 @@ llvm::Expected<std::vector<std::string>> WantedOutputs(const onnx::GraphProto& g
     return std::vector<std::string>{options.loss_output};
   }
   return declared.size() == 1 ? declared : all;
-}
-
-llvm::Error CheckBatch(const ImportOptions& options, const Graph& graph, const ImportResult& result) {
-  if (!result.fixed_batch || !options.batch || AcceptsFixedBatch(graph, result.batch, *options.batch))
-    return llvm::Error::success();
-  return MakeError("--batch=" + std::to_string(*options.batch),
-                   "the model's batch size is fixed at " + std::to_string(result.batch),
-                   options.dims.empty()
-                       ? "export the model with a symbolic first axis"
-                       : "leave the first axis out of --dim, or export the model with a symbolic one");
-}
-
-llvm::Error DefineInputs(Importer& importer, const std::vector<const onnx::ValueInfoProto*>& inputs,
-                         const ImportOptions& options, ImportResult& result) {
-  const auto batch = BatchSymbol(inputs, options.dims);
-  std::set<std::string> symbols;
-  for (const auto* input : inputs) {
-    if (input->name().empty()) return MakeError("", "an input of the model has no name");
-    const auto& dims = input->type().tensor_type().shape().dim();
-    for (const auto& dim : dims) symbols.insert(dim.dim_param());
-    ACT_TRY(const TensorType type, InputType(*input, batch, options.dims));
-    for (int i = 0; i < dims.size(); ++i)
-      if (!dims[i].dim_param().empty())
-        importer.symbols[dims[i].dim_param()] = type.dims[static_cast<size_t>(i)];
-    const ValueId value = importer.builder().Input(input->name(), type, ValueKind::kInput);
-    ACT_CHECK_OK(importer.Define(input->name(), Operand{.type = type, .value = value}));
-  }
-  symbols.erase("");
-  for (const auto& [name, extent] : options.dims) {
-    if (!symbols.count(name))
-      return MakeError("--dim=" + name, "no axis of an input has this name",
-                       symbols.empty() ? "the model has no symbolic axes"
-                                       : "the symbolic axes are: " + Join({symbols.begin(), symbols.end()}));
-    if (extent.At(1) < 1) return MakeError("--dim=" + name, "the extent must be positive");
-  }
-  const bool given = std::any_of(options.dims.begin(), options.dims.end(),
-                                 [](const auto& dim) { return !dim.second.IsFixed(); });
-  result.fixed_batch = !batch && !given;
-  if (result.fixed_batch && !inputs.empty() && importer.Find(inputs[0]->name())->type.rank() > 0)
-    result.batch = std::max<int64_t>(1, importer.Find(inputs[0]->name())->type.dims[0].fixed);
-  return CheckBatch(options, importer.builder().graph(), result);
 }
 
 llvm::Expected<std::vector<ValueId>> Trainable(const Graph& graph, const std::vector<std::string>& freeze) {
@@ -221,7 +179,10 @@ llvm::Expected<ImportResult> Import(ModelFile& file, const ImportOptions& option
   importer.drawn_masks = MasksOfDraws(nodes, outputs);
   if (info) importer.parameters = info->parameters;
   if (training) ACT_CHECK_OK(DefineParameters(importer, file, *training, options));
-  ACT_CHECK_OK(DefineInputs(importer, FedInputs(graph, training, info), options, result));
+  ACT_TRY(const std::optional<int64_t> fixed_batch,
+          DefineInputs(importer, FedInputs(graph, training, info), options));
+  result.fixed_batch = fixed_batch.has_value();
+  result.batch = fixed_batch.value_or(1);
   std::set<std::string> read(outputs.begin(), outputs.end());
   for (const onnx::NodeProto* node : nodes)
     for (const std::string& name : ReadNames(*node)) read.insert(name);
