@@ -38,7 +38,7 @@ __global__ void CallConvert(const float* x, float* y) {
 
 __global__ void CallBatchStatistics(BatchMoments b, double* y) {
   y[0] = BatchVariance(b) + BatchDeviation(b, y[0]) + FurthestFromMean(b);
-  y[1] = RunningVariance(b, y[1] > 0) + MovedTowards(b.low, y[2], y[3]);
+  y[1] = HasRunningVariance(b, y[1] > 0) * RunningVariance(b, y[1] > 0) + MovedTowards(b.low, y[2], y[3]);
   StoreMoments(y + 4, Merge(b, LoadMoments(y + 4)));
 }
 
