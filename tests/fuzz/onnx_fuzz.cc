@@ -22,7 +22,8 @@
 namespace act::fuzz {
 namespace {
 
-constexpr int kMostNodes = 64;  // of a model, so that an input takes milliseconds
+constexpr int kMostNodes = 64;          // of a model, so that an input takes milliseconds
+constexpr size_t kMostUnrolled = 2048;  // of what a few nodes with loops or sequences become
 constexpr size_t kMostBytes = 1 << 16;
 
 // The characters of a text as small numbers, one after the other. Zeros follow its end.
@@ -137,6 +138,7 @@ void Run(const std::string& bytes) {
   scratch.Write(bytes);
   auto imported = ImportOnnx(scratch.path(), import);
   if (!imported) return Refused(imported.takeError(), scratch.path());
+  if (imported->graph.nodes.size() > kMostUnrolled) return;
   if (llvm::Error error = Verify(imported->graph, Stage::kImported)) Fail(llvm::toString(std::move(error)));
   if (imported->loss == kNoValue) {
     auto step = CompileEvaluation(std::move(imported->graph), options);
