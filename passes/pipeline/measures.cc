@@ -68,13 +68,13 @@ class Measures {
 
   llvm::Error AddTerms() {
     for (const LossTerm& term : terms_) {
-      const ValueId factor = builder_.Scalar(static_cast<float>(term.factor));
       // A single term, times its factor, is the loss.
       ValueId mean = graph_.outputs[0], weight = term.counted;
       if (weight != kNoValue && builder_.type(weight).dtype != DType::kFloat32) {
         ACT_TRY(weight, ToFloat(weight, "counted"));
       }
       if (terms_.size() > 1) {
+        const ValueId factor = builder_.Scalar(static_cast<float>(term.factor));
         ACT_TRY(mean, builder_.Add1("Mul", {term.value, factor}, {}, "term"));
       }
       if (term.divisor != term.counted) {

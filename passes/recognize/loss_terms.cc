@@ -121,7 +121,7 @@ class Terms {
   }
 
   struct Origins {
-    bool known = false, inputs = false, parameters = false;
+    bool inputs = false, parameters = false;
   };
 
   bool FollowsFromDataAlone(ValueId v) {

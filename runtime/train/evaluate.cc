@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -23,7 +24,7 @@ class Mean {
     sum_ += sum;
     weights_ += weight;
   }
-  double Get() const { return sum_ / weights_; }
+  double Get() const { return IsEmpty() ? std::numeric_limits<double>::quiet_NaN() : sum_ / weights_; }
   bool IsEmpty() const { return weights_ == 0; }
 
  private:

@@ -46,10 +46,8 @@ int64_t StepsUntil(uint64_t last_step, uint64_t last_epoch, int64_t samples, con
 
 std::string Describe(const Evaluation& evaluation) {
   char text[96];
-  // The sign of a NaN says nothing.
-  const double loss = std::isnan(evaluation.loss) ? std::abs(evaluation.loss) : evaluation.loss;
   std::snprintf(text, sizeof text, "epoch %llu  eval loss %.6g",
-                static_cast<unsigned long long>(evaluation.epoch), loss);
+                static_cast<unsigned long long>(evaluation.epoch), evaluation.loss);
   std::string line = text;
   if (evaluation.accuracy) {
     std::snprintf(text, sizeof text, "  accuracy %.4f", *evaluation.accuracy);

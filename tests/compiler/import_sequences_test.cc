@@ -1,5 +1,6 @@
 // Sequences of tensors, as exporters write torch.split and torch.unbind.
 #include <string>
+#include <vector>
 
 #include "tests/compiler/import_testing.h"
 
@@ -7,9 +8,11 @@ namespace act {
 namespace {
 
 using import_testing::Attr;
+using import_testing::ErrorOf;
 using import_testing::Find;
 using import_testing::Import;
 using import_testing::OnnxModel;
+using Ints = std::vector<int64_t>;
 
 TEST(ImportSequences, PartsAreSlices) {
   OnnxModel m;
@@ -36,6 +39,19 @@ TEST(ImportSequences, PositionsHaveNoAxisWithoutKeepdims) {
   EXPECT_EQ(type(false, 0), "f32[N,2]");
   EXPECT_EQ(type(false, 1), "f32[N,1,2]");
   EXPECT_EQ(type(true, 0), "f32[N,1,2]") << "keepdims says nothing where sizes are given";
+}
+
+// Each part is a node of the step.
+TEST(ImportSequences, PartsHaveALimit) {
+  constexpr int64_t kMany = 200'000;
+  for (const char* sizes : {"", "one", "ones"}) {
+    OnnxModel m;
+    m.Input("x", {"N", kMany}).Integers("one", {1}, true).Integers("ones", Ints(kMany, 1));
+    m.Node("SplitToSequence", {"x", sizes}, {"parts"}, {Attr("axis", int64_t{1})})
+        .Node("SequenceAt", {"parts", "one"}, {"y"});
+    m.MeanLoss("y");
+    EXPECT_NE(ErrorOf(m).find("becomes more than 131072 nodes"), std::string::npos) << sizes;
+  }
 }
 
 }  // namespace

@@ -14,17 +14,20 @@ namespace {
 
 using testing_step::Take;
 
+// Filled with .5.
+ValueId Parameter(GraphBuilder& b, const char* name, Dims dims) {
+  const TensorType type{DType::kFloat32, std::move(dims)};
+  const auto elements = static_cast<size_t>(type.Elements().fixed);
+  return b.Input(name, type, ValueKind::kParameter,
+                 testing_step::HostFloats(std::vector<float>(elements, .5f)));
+}
+
 // The mean over positions of (x + scale * (x w + b)), then a linear head: a residual block with a
 // scale for each channel.
 ImportResult ScaledBranch() {
   Graph graph;
   GraphBuilder b(graph);
-  const auto parameter = [&b](const char* name, Dims dims) {
-    const TensorType type{DType::kFloat32, dims};
-    return b.Input(
-        name, type, ValueKind::kParameter,
-        testing_step::HostFloats(std::vector<float>(static_cast<size_t>(type.Elements().fixed), .5f)));
-  };
+  const auto parameter = [&b](const char* name, Dims dims) { return Parameter(b, name, std::move(dims)); };
   const ValueId image = b.Input("image", {DType::kFloat32, {Dim::Batch(), 5, 4}}, ValueKind::kInput);
   const ValueId stem = Take(b.Add1("MatMul", {image, parameter("stem", {4, 4})}, {}, "stem"));
   const ValueId branch = Take(b.Add1("MatMul", {stem, parameter("w", {4, 4})}, {}, "branch"));
@@ -43,12 +46,7 @@ ImportResult ScaledBranch() {
 ImportResult TwoHeadsOfOneRow() {
   Graph graph;
   GraphBuilder b(graph);
-  const auto parameter = [&b](const char* name, Dims dims) {
-    const TensorType type{DType::kFloat32, dims};
-    return b.Input(
-        name, type, ValueKind::kParameter,
-        testing_step::HostFloats(std::vector<float>(static_cast<size_t>(type.Elements().fixed), .5f)));
-  };
+  const auto parameter = [&b](const char* name, Dims dims) { return Parameter(b, name, std::move(dims)); };
   const ValueId row = b.Input("row", {DType::kFloat32, {1, 5}}, ValueKind::kInput);
   const ValueId stem = Take(b.Add1("MatMul", {row, parameter("stem", {5, 4})}, {}, "stem"));
   const ValueId hidden = Take(b.Add1("Tanh", {stem}, {}, "hidden"));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "compiler/import/core/constant_node.h"
+
 namespace act::conformance {
 namespace {
 
@@ -86,16 +88,8 @@ void BindInput(onnx::GraphProto& graph, const std::string& name, const onnx::Ten
   inputs.erase(
       std::remove_if(inputs.begin(), inputs.end(), [&](const auto& input) { return input.name() == name; }),
       inputs.end());
-  onnx::NodeProto constant;
-  constant.set_op_type("Constant");
-  constant.set_name(name);
-  constant.add_output(name);
-  onnx::AttributeProto& attribute = *constant.add_attribute();
-  attribute.set_name("value");
-  attribute.set_type(onnx::AttributeProto::TENSOR);
-  *attribute.mutable_t() = value;
   google::protobuf::RepeatedPtrField<onnx::NodeProto> nodes;
-  *nodes.Add() = std::move(constant);
+  *nodes.Add() = onnx_import::ConstantNode(value, name);
   nodes.MergeFrom(graph.node());
   graph.mutable_node()->Swap(&nodes);
 }

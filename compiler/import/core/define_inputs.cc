@@ -36,13 +36,14 @@ llvm::Expected<std::optional<int64_t>> DefineInputs(Importer& importer,
     const ValueId value = importer.builder().Input(input->name(), type, ValueKind::kInput);
     ACT_CHECK_OK(importer.Define(input->name(), Operand{.type = type, .value = value}));
   }
-  std::vector<std::string> symbols;
-  for (const auto& [name, extent] : importer.symbols) symbols.push_back(name);
   for (const auto& [name, extent] : options.dims) {
-    if (!importer.symbols.count(name))
+    if (!importer.symbols.count(name)) {
+      std::vector<std::string> symbols;
+      for (const auto& [symbol, size] : importer.symbols) symbols.push_back(symbol);
       return MakeError(
           "--dim=" + name, "no axis of an input has this name",
           symbols.empty() ? "the model has no symbolic axes" : "the symbolic axes are: " + Join(symbols));
+    }
     if (extent.At(1) < 1) return MakeError("--dim=" + name, "the extent must be positive");
   }
   const bool given = std::any_of(options.dims.begin(), options.dims.end(),

@@ -47,7 +47,10 @@ llvm::Expected<size_t> PositionIn(const NodeContext& c, size_t i, size_t positio
 // them each part is one position.
 llvm::Expected<Ints> SizesOfParts(const NodeContext& c, int64_t extent) {
   ACT_TRY(const auto given, c.Integers(1));
-  if (given && !c.DimsOf(1).empty()) return *given;
+  if (given && !c.DimsOf(1).empty()) {
+    ACT_CHECK_OK(c.CountUnrolled(static_cast<int64_t>(given->size())));
+    return *given;
+  }
   const int64_t size = given ? (*given)[0] : 1;
   if (size < 1) return c.Fail("has parts of " + std::to_string(size));
   ACT_CHECK_OK(c.CountUnrolled(extent / size + 1));
